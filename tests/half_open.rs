@@ -220,9 +220,15 @@ fn an_operator_ends_the_rest_of_all_channels_of_an_account() {
     upstream.answer_once(CHAT, used_up());
     gateway.client().chat("model-a").expect(429);
     gateway.client().chat("model-b").expect(503);
+    let cooling = || gateway.admin().get("/api/accounts/cooling").expect(200);
+    let found = cooling();
+    assert_eq!((&found[0]["accountId"], &found[1]), (&account["id"], &json!(null)));
+    assert_eq!((&found[0]["modelCount"], &found[0]["models"]), (&json!(2), &json!(["model-a", "model-b"])));
+    assert_eq!(found[0]["until"], gateway.channels("model-a")[0]["limitedUntil"]);
     let path = format!("/api/accounts/{}/clear-cooldown", account["id"]);
     let cleared = gateway.admin().post(&path, &json!({})).expect(200);
     assert_eq!(cleared, json!({"success": true, "clearedChannels": 2}));
+    assert_eq!(cooling(), json!([]));
     for model in ["model-a", "model-b"] {
         let channel = gateway.channels(model).remove(0);
         assert_eq!((&channel["cooldownUntil"], &channel["limitedUntil"]), (&json!(null), &json!(null)));

@@ -52,6 +52,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::GET, "/api/sites/{id}/probe-stream", sites::probes::stream),
         admin(Method::GET, "/api/accounts", accounts::handlers::list),
         admin(Method::POST, "/api/accounts", accounts::create::create),
+        admin(Method::GET, "/api/accounts/cooling", accounts::cooling::list),
         query("/api/accounts/verify-token", accounts::verify::verify_token),
         admin(Method::POST, "/api/accounts/login", accounts::login::login),
         admin(Method::POST, "/api/accounts/batch", accounts::handlers::batch),

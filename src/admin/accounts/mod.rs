@@ -2,6 +2,7 @@
 
 pub mod balance;
 pub mod checks;
+pub mod cooling;
 pub mod create;
 pub mod create_session;
 pub mod created;

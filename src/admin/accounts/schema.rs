@@ -15,6 +15,8 @@ pub static OPERATIONS: &[Operation] = &[
         .gives(Either(&[Of(&CREATED_ACCOUNT), Of(&CREATED_ACCOUNTS)]))
         .also(&[("400", Json(Either(&[Of(&ADMIN_ERROR), Of(&CREATED_ACCOUNTS)])))])
         .refuses(&[502]),
+    op("GET /api/accounts/cooling", "Accounts whose channels cool down or are limited by their provider")
+        .gives(List(&Of(&COOLING_ACCOUNT))),
     op("POST /api/accounts/verify-token", "Check a credential with its site, without saving it")
         .takes(&VERIFY)
         .gives(Either(&[Of(&VERIFIED), Of(&REFUSED)])),
@@ -343,6 +345,19 @@ static REFRESHED_BALANCE: Object = Object::new(
         may("subscriptionSummary", Any),
         may("skipped", Boolean),
         may("reason", Text),
+    ],
+);
+
+static COOLING_ACCOUNT: Object = Object::new(
+    "CoolingAccount",
+    &[
+        has("accountId", Id),
+        has("username", OrNull(&Text)),
+        has("siteId", Id),
+        has("siteName", Text),
+        has("modelCount", Count).about("The number of models whose channels rest"),
+        has("models", List(&Text)).about("The first five, by their names at the upstream"),
+        has("until", Time).about("When the last of the channels may be used again"),
     ],
 );
 

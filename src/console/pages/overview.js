@@ -11,35 +11,8 @@ import {
 } from "../parts.js";
 import { joined, t } from "../words.js";
 
-const LOOKED = 2000;
 const SHOWN = 50;
 const NEWS = 6;
-
-const restOf = ({ cooldownUntil, limitedUntil }) => [cooldownUntil, limitedUntil].filter(Boolean).sort().at(-1);
-
-// Reads all routes, page by page; returns the channels that rest.
-async function restingChannels(path) {
-  const resting = new Map();
-  for (let offset = 0; ; offset += LOOKED) {
-    const routes = await get(`${path}?limit=${LOOKED}&offset=${offset}`);
-    for (const { channels } of routes) for (const one of channels) if (restOf(one)) resting.set(one.id, one);
-    if (routes.length < LOOKED) return [...resting.values()];
-  }
-}
-
-// Resting channels by account: many models of one account are one trouble.
-function coolingOf(channels, now) {
-  const found = new Map();
-  for (const channel of channels) {
-    const until = restOf(channel);
-    if (Date.parse(until) <= now) continue;
-    const one = found.get(channel.accountId) ?? { ...channel, models: [], until };
-    one.models.push(channel.sourceModel);
-    if (until > one.until) one.until = until;
-    found.set(channel.accountId, one);
-  }
-  return [...found.values()];
-}
 
 // Failed tasks without a later success. Dry runs of imports are left out, since the caller sees their result, and new accounts, since
 // the account's own row says what is wrong.
@@ -49,7 +22,7 @@ const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed"
 const Row = ({ badge, title, about, children }) => html`<li class="trouble">${badge}<div><strong><bdi>${title}</bdi></strong><br />${about}</div><span class="actions">${children}</span></li>`;
 
 function Troubles({ accounts, settings }) {
-  const resting = useRead("/api/routes", { every: 30, read: restingChannels });
+  const cooling = useRead("/api/accounts/cooling", { every: 15 });
   const tasks = useRead("/api/tasks?limit=100", { every: 15 });
   const now = useNow();
   const { accounts: rows = [], sites = [] } = accounts.value ?? {};
@@ -60,9 +33,9 @@ function Troubles({ accounts, settings }) {
   const items = [
     ...rows.filter(isInTrouble).map((one) => html`<${Row} key=${`a${one.id}`} badge=${html`<${StateBadge} account=${one} />`} title=${titleOf(one)}
       about=${html`<bdi>${healthReason(one.runtimeHealth)}</bdi>`}>${check(one)}<a class="button" href=${`/sites?open=a${one.id}`}>${t("Open")}</a><//>`),
-    ...coolingOf(resting.value ?? [], now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${titleOf({ ...one.account, site: one.site })}
-      badge=${html`<${Badge} kind="warn">${t("cooling", "冷却中")} <${Countdown} until=${one.until} /><//>`} about=${html`<bdi>${one.models.slice(0, 5).join(", ")}${one.models.length > 5 ? " …" : ""}</bdi>`}>
-      <${Action} act=${async () => { await post(`/api/accounts/${one.accountId}/clear-cooldown`); await resting.reload(); }}>${t("End cooling")}<//><//>`),
+    ...(cooling.value ?? []).filter(({ until }) => Date.parse(until) > now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${joined(one.siteName, nameOf({ ...one, id: one.accountId }))}
+      badge=${html`<${Badge} kind="warn">${t("cooling", "冷却中")} <${Countdown} until=${one.until} /><//>`} about=${html`<bdi>${one.models.join(", ")}${one.modelCount > one.models.length ? " …" : ""}</bdi>`}>
+      <${Action} act=${() => post(`/api/accounts/${one.accountId}/clear-cooldown`)} after=${cooling.reload}>${t("End cooling")}<//><//>`),
     ...rows.filter((one) => one.status === "active" && one.lastBalanceRefresh && low > 0 && one.balance < low)
       .map((one) => html`<${Row} key=${`b${one.id}`} badge=${html`<${Badge} kind="warn">${t("low balance", "余额不足")}<//>`} title=${titleOf(one)} about=${money(one.balance)}>${check(one)}<//>`),
     ...failedOf(tasks.value?.tasks ?? []).map((one) => html`<${Row} key=${one.id} badge=${html`<${Badge} kind="bad">${t("task failed", "任务失败")}<//>`} title=${taskTitle(one)}
@@ -70,7 +43,7 @@ function Troubles({ accounts, settings }) {
       ${TASKS[one.dedupeKey]?.[1] && html`<${StartTask} kind=${one.dedupeKey} accounts=${rows} label=${t("Start again", "重新开始")} after=${tasks.reload} />`}
       <a class="button" href=${`/settings?tab=tasks&open=${one.id}`}>${t("Open")}</a><//>`),
   ];
-  const reads = [accounts, resting, tasks, settings];
+  const reads = [accounts, cooling, tasks, settings];
   const isRead = reads.every((read) => read.value);
   const read = { ...(reads.find((one) => one.failure) ?? accounts), value: isRead || items.length ? items : undefined };
   return html`<${Section} title=${t("Needs attention")} read=${read}>${() => html`<ul class="plain">${items.slice(0, SHOWN)}</ul>

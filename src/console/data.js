@@ -5,10 +5,24 @@ import { events, get, listen, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
+// Requests that were sent before their page could be drawn, by path.
+const early = new Map();
+export function readEarly(path) {
+  const answer = get(path);
+  // The page that takes the answer handles its failure.
+  answer.catch(() => {});
+  early.set(path, answer);
+}
+function take(path) {
+  const answer = early.get(path) ?? get(path);
+  early.delete(path);
+  return answer;
+}
+
 // Reads `path` now and every `every` seconds; null reads nothing. With `keeps` the value of the former path stays until the new
 // one has come, so that a list does not jump; meanwhile `isOld` is true. `read` replaces GET; then `path` is only a name. `set` stores the answer to a
 // change.
-export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
+export function useRead(path, { every = 0, read = take, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
   const [turn, shown, busy] = [useRef(0), useRef(0), useRef(0)];
   const reader = useRef(read);

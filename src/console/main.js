@@ -3,7 +3,7 @@
 import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { followLinks, mayLeave, useAddress } from "./address.js";
 import { Failure, get, listen, tell, token } from "./api.js";
-import { useRead, useTicks } from "./data.js";
+import { readEarly, useRead, useTicks } from "./data.js";
 import { explain, setLanguage, t } from "./words.js";
 import { Dialog, Field, Form, Languages, Link, Note, Unread } from "./parts.js";
 
@@ -135,7 +135,10 @@ function Console() {
 
 setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
-// The first page is loaded while the frame is drawn.
+// The first page is loaded while the frame is drawn; so are the figures of the overview.
 const [first] = pageAt(location.pathname);
-if (token.get()) load(first).catch(() => {});
+if (token.get()) {
+  if (first === "/") readEarly("/api/stats/dashboard");
+  load(first).catch(() => {});
+}
 render(html`<${Console} />`, document.getElementById("console"));

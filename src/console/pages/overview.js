@@ -3,7 +3,7 @@
 import { get, post, send } from "../api.js";
 import { Curve, Strip, dateOf, datesUntil } from "../chart.js";
 import { useNow, useRead } from "../data.js";
-import { clock, duration, money, number, percent } from "../format.js";
+import { clock, duration, money, number, percent, short } from "../format.js";
 import { List } from "../list.js";
 import {
   Action, Badge, Countdown, Failed, Level, Section, StartTask, StateBadge, TASKS, Time, Unread, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
@@ -111,17 +111,20 @@ function spendOf(trend, today) {
 function Figures({ day, accounts, today }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
   const flight = useRead("/metrics", { every: 10, read: inFlight });
-  return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
+  return html`<${Section} read=${day} class="plain">${({ totalBalance, totalUsed, todaySpend, todayReward, todayCheckin, activeAccounts, totalAccounts, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
     const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> <${Unread} read=${read} /></dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
     return html`<dl class="figures">
-      ${figure(t("Balance"), money(accounts.value?.accounts.some((one) => one.lastBalanceRefresh) ? totalBalance : null))}
+      ${figure(t("Balance"), money(accounts.value?.accounts.some((one) => one.lastBalanceRefresh) ? totalBalance : null), null, totalUsed > 0 && t("{used} used in all", "共用 {used}", { used: money(totalUsed) }))}
       ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend, today), t("30 days", "30 天"), trend)}
       ${figure(t("Attempts"), number(proxy24h.total), hours("totalRequests"), t("24 hours"))}
       ${figure(t("Failed attempts", "失败的尝试"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
-      ${figure(t("Attempts a minute", "每分钟尝试数"), number(performance.requestsPerMinute))}
+      ${figure(t("Tokens"), short(proxy24h.totalTokens), null, t("24 hours"))}
+      ${figure(t("Attempts a minute", "每分钟尝试数"), number(performance.requestsPerMinute), null, t("{count} tokens", "{count} 令牌", { count: short(performance.tokensPerMinute) }))}
       ${flight.failure?.status !== 404 && figure(t("In flight", "处理中"), number(flight.value), null, null, flight)}
+      ${figure(t("Accounts in use", "启用的账号"), `${number(activeAccounts)} / ${number(totalAccounts)}`)}
+      ${todayCheckin.total > 0 && figure(t("Check-ins"), html`<span class=${todayCheckin.failed ? "bad-text" : ""}>${number(todayCheckin.success)} / ${number(todayCheckin.total)}</span>`, null, t("{reward} gained today", "今日获得 {reward}", { reward: money(todayReward) }))}
       ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 hours"))}
     </dl>`;
   }}<//>`;

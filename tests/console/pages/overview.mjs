@@ -98,6 +98,24 @@ export default {
     assert.equal(probed, 1);
   },
 
+  async "the figures tell what is used, which accounts are on, and how check-ins went"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await (await gateway.chat("gpt-4o")).text();
+    await gateway.eventually("the answer is counted", async () => (await gateway.api("GET", "/api/stats/dashboard?refresh=1")).proxy24h.success);
+    const one = await world.open();
+    await one.page.route("**/api/stats/dashboard", async (route) => {
+      const told = await (await route.fetch()).json();
+      return route.fulfill({ json: { ...told, totalUsed: 12.5, todayReward: 0.25, todayCheckin: { success: 1, failed: 1, total: 2 } } });
+    });
+    await one.goto("/");
+    for (const [label, words] of [["Balance", /\$12\.50 used in all/], ["Tokens", /132/], ["Accounts in use", /1 \/ 1/], ["Check-ins", /\$0\.25 gained today\s+1 \/ 2/], ["Attempts a minute", /\d+ tokens/]]) {
+      assert.match(await one.page.locator(".figure").filter({ hasText: new RegExp(`^${label}`) }).innerText(), words);
+    }
+    await one.isAccessible("the figures");
+  },
+
   async "events are marked as read one by one and all together"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

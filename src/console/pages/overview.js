@@ -24,6 +24,7 @@ const Row = ({ badge, title, about, children }) => html`<li class="trouble">${ba
 function Troubles({ accounts, settings }) {
   const cooling = useRead("/api/accounts/cooling", { every: 15 });
   const tasks = useRead("/api/tasks?limit=100", { every: 15 });
+  const health = useRead("/api/desktop/health", { every: 15 });
   const now = useNow();
   const { accounts: rows = [], sites = [] } = accounts.value ?? {};
   const siteOf = new Map(sites.map((site) => [site.id, site.name]));
@@ -31,6 +32,7 @@ function Troubles({ accounts, settings }) {
   const low = settings.value?.lowBalanceThreshold;
   const check = (one) => html`<${Action} act=${async () => { try { await recheck(one); } finally { accounts.reload(); } }}>${t("Check again", "重新检查")}<//>`;
   const items = [
+    health.value?.storage && html`<${Row} key="storage" badge=${html`<${Badge} kind="bad">${t("storage", "存储")}<//>`} title=${t("Changes cannot be saved", "无法保存修改")} about=${health.value.message} />`,
     ...rows.filter(isInTrouble).map((one) => html`<${Row} key=${`a${one.id}`} badge=${html`<${StateBadge} account=${one} />`} title=${titleOf(one)}
       about=${html`<bdi>${healthReason(one.runtimeHealth)}</bdi>`}>${check(one)}<a class="button" href=${`/sites?open=a${one.id}`}>${t("Open")}</a><//>`),
     ...(cooling.value ?? []).filter(({ until }) => Date.parse(until) > now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${joined(one.siteName, nameOf({ ...one, id: one.accountId }))}
@@ -42,8 +44,8 @@ function Troubles({ accounts, settings }) {
       about=${html`<bdi>${one.error ?? one.message}</bdi> <span class="quiet"><${Time} at=${one.finishedAt} /></span>`}>
       ${TASKS[one.dedupeKey]?.[1] && html`<${StartTask} kind=${one.dedupeKey} accounts=${rows} label=${t("Start again", "重新开始")} after=${tasks.reload} />`}
       <a class="button" href=${`/settings?tab=tasks&open=${one.id}`}>${t("Open")}</a><//>`),
-  ];
-  const reads = [accounts, cooling, tasks, settings];
+  ].filter(Boolean);
+  const reads = [accounts, cooling, tasks, settings, health];
   const isRead = reads.every((read) => read.value);
   const read = { ...(reads.find((one) => one.failure) ?? accounts), value: isRead || items.length ? items : undefined };
   return html`<${Section} title=${t("Needs attention")} read=${read}>${() => html`<ul class="plain">${items.slice(0, SHOWN)}</ul>

@@ -116,6 +116,14 @@ export default {
     await one.isAccessible("the figures");
   },
 
+  async "a full disk is in the red list"(world) {
+    await world.start();
+    const one = await world.open();
+    await one.page.route("**/api/desktop/health", (route) => route.fulfill({ json: { ok: true, storage: "full", message: "The disk is full: free some space" } }));
+    await one.goto("/");
+    await one.page.locator("li.trouble").filter({ hasText: "Changes cannot be saved" }).getByText("The disk is full: free some space").waitFor();
+  },
+
   async "events are marked as read one by one and all together"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

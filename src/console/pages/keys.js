@@ -282,7 +282,7 @@ export function Page() {
       <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests", "{count} 次请求")}</span></span>`, "less"],
     [t("Group and tags"), (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}`, "less"],
     [t("Expires"), (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${NO_END()}</span>`), "less"],
-    [t("Last used", "上次使用"), (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>`, "less"],
+    [t("Last used"), (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>`, "less"],
   ];
   const fresh = html`<${Opens} class="first" label=${t("New key")}>${(close) => html`<${NewKey} onClose=${close} onDone=${read.reload} />`}<//>`;
   return html`

@@ -87,7 +87,7 @@ function Cost({ row }) {
   if (!row.billingDetails) return html`<p>${price(row.estimatedCost)} <span class="quiet">${t("Charged per call, or estimated: no breakdown is recorded.", "按次计费或估算：没有明细。")}</span></p>`;
   const { usage, breakdown: by } = row.billingDetails;
   const parts = [[t("In", "输入"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
-    [t("Into the cache", "写入缓存"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out", "输出"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
+    [t("Into the cache"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out", "输出"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
   return html`<${Table} label=${t("Cost")} head=${["", t("Tokens"), t("Per million", "每百万"), t("Cost")]}
     rows=${[...parts, [t("Sum", "合计"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, each, cost]) => [name, number(tokens), each === null ? "" : price(each), price(cost)])} />`;
 }
@@ -135,6 +135,7 @@ function LogDetail({ id }) {
       <${Pairs} of=${[
         [t("Tokens in / out"), `${number(row.promptTokens)} / ${number(row.completionTokens)}`],
         [t("From the cache"), number(row.cacheReadTokens)],
+        [t("Into the cache"), number(row.cacheCreationTokens)],
         [t("Counted by", "计数来源"), { upstream: t("Site"), "self-log": t("the site's own log", "站点自己的日志") }[row.usageSource]],
         [t("First byte", "首字节"), duration(row.firstByteLatencyMs)],
         [t("Took"), html`${duration(row.latencyMs)} ${row.isStream && html`<${Badge}>${t("streamed", "流式")}<//>`}`],

@@ -127,7 +127,7 @@ function Figures({ day, accounts, today }) {
       ${flight.failure?.status !== 404 && figure(t("In flight", "处理中"), number(flight.value), null, null, flight)}
       ${figure(t("Accounts in use", "启用的账号"), `${number(activeAccounts)} / ${number(totalAccounts)}`)}
       ${todayCheckin.total > 0 && figure(t("Check-ins"), html`<span class=${todayCheckin.failed ? "bad-text" : ""}>${number(todayCheckin.success)} / ${number(todayCheckin.total)}</span>`, null, t("{reward} gained today", "今日获得 {reward}", { reward: money(todayReward) }))}
-      ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 hours"))}
+      ${cacheHitRatio !== null && figure(t("Cache hits"), percent(100 * cacheHitRatio, 1), null, t("24 hours"))}
     </dl>`;
   }}<//>`;
 }

@@ -6,7 +6,7 @@ import { useRead } from "../data.js";
 import { duration, money, number, percent, price } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, Going, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, merged, nameOf, useDraft,
+  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, Going, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, Time, html, merged, nameOf, useDraft,
   useMemo, useState, without
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
@@ -147,7 +147,9 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
       ${code && html`<div class=${chance?.eligible === false || !channel.enabled ? "bad-text" : ""}>${reasons()[code] ?? code} ${until && html`<${Countdown} until=${until} />`}</div>
         ${chance && html`<div class="quiet raw"><bdi>${chance.reason}</bdi></div>`}`}</div>
     <div class="number">${t("{good} good, {bad} failed", "成功 {good}，失败 {bad}", { good: number(channel.successCount), bad: number(channel.failCount) })}
-      <div class="quiet">${channel.successCount > 0 && duration(Math.round(channel.totalLatencyMs / channel.successCount))} ${money(channel.totalCost)}</div></div>
+      <div class="quiet">${channel.successCount > 0 && duration(Math.round(channel.totalLatencyMs / channel.successCount))} ${money(channel.totalCost)}</div>
+      ${[[t("Cache hits"), channel.cacheHitRatio !== null && percent(100 * channel.cacheHitRatio, 1)], [t("Last used"), channel.lastUsedAt && html`<${Time} at=${channel.lastUsedAt} />`],
+        [t("Last failure", "上次失败"), channel.lastFailAt && html`<${Time} at=${channel.lastFailAt} />`]].map(([label, value]) => value && html`<div class="quiet">${label}: ${value}</div>`)}</div>
     <div class="edits">${edit("priority", t("Priority", "优先级"))}${edit("weight", t("Weight"))}</div>
     <div class="actions">
       <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", "{time} 内已回应", { time: duration(took) })}>${t("Try", "试用")}<//>
@@ -242,6 +244,7 @@ function RouteDetail({ row, rows, after }) {
         ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more", "显示更多")}</button>`}`)}
         <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts((now) => without(now, drafts)); reload(); }} />`}
     <//>
+    ${decision.value?.summary.length > 0 && html`<${Fold} label=${t("How a channel is chosen", "通道如何选出")}><ol>${decision.value.summary.map((step) => html`<li key=${step}><bdi>${step}</bdi></li>`)}</ol><//>`}
     ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}`;
 }
 

@@ -36,8 +36,25 @@ export default {
     await one.page.getByRole("button", { name: "Save" }).click();
     await one.page.getByRole("heading", { name: "Priority 3" }).waitFor();
     await one.page.getByText("Waits behind a better priority").waitFor();
+    await one.page.getByRole("button", { name: "How a channel is chosen" }).click();
+    const { decision: { summary } } = await gateway.api("GET", "/api/routes/decision?model=gpt-4o");
+    await one.page.locator(".detail ol").getByText(summary[0]).waitFor();
     const { channels } = await routeOf(gateway, "gpt-4o");
     assert.deepEqual(channels.map(({ priority, weight }) => [priority, weight]), [[0, 25], [3, 10]]);
+  },
+
+  async "a channel tells its cache hits and when it was last used and last failed"(world) {
+    const { gateway } = await start(world);
+    await gateway.eventually("both channels were asked", async () => {
+      await (await gateway.chat("gpt-4o")).text();
+      return (await routeOf(gateway, "gpt-4o")).channels.every(({ lastUsedAt, lastFailAt }) => lastUsedAt ?? lastFailAt);
+    });
+    const one = await world.open();
+    await one.goto("/routes");
+    await opened(one, "gpt-4o");
+    await one.page.locator(".channel").filter({ hasText: "Main line" }).getByText("Cache hits: 83.3 %").waitFor();
+    await one.page.locator(".channel").filter({ hasText: "Main line" }).getByText("Last used:").waitFor();
+    await one.page.locator(".channel").filter({ hasText: "Branch line" }).getByText("Last failure:").waitFor();
   },
 
   async "a channel gets another name by which its site is asked"(world) {

@@ -141,7 +141,7 @@ function Hours({ day }) {
     [t("Site"), (row) => html`<a href=${`/sites?open=s${row.siteId}`}>${row.siteName}</a>`],
     [t("The last 24 hours", "最近 24 小时"), (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />`],
     [t("Answered", "成功率"), (row) => percent(row.availabilityPercent, 1), "end"],
-    [t("Latency", "延迟"), (row) => duration(row.averageLatencyMs), "end less"],
+    [t("Latency"), (row) => duration(row.averageLatencyMs), "end less"],
     [t("Attempts"), (row) => number(row.totalRequests), "end less"],
   ];
   const title = t("Sites, hour by hour", "各站点逐时状况");

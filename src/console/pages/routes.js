@@ -198,12 +198,15 @@ function ChannelForm({ row, channel, onDone }) {
 function Prices({ model }) {
   const read = useRead("/api/models/marketplace?includePricing=1", { read: async (path) => {
     const { models } = await get(path);
-    return models.find((one) => one.name === model) ?? { pricingSources: [] };
+    return models.find((one) => one.name === model) ?? { pricingSources: [], supportedEndpointTypes: [], tags: [], successRate: null };
   } });
-  return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site gives a price for it.", "没有站点给出价格。")}>
-    ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million", "输入（每百万）"), t("Out, per million", "输出（每百万）"), t("Per call", "每次调用")]}
-      rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, of]) => [`${source.siteName} / ${source.username}`, group,
-        price(of.inputPerMillion), price(of.outputPerMillion), price(of.perCallTotal)]))} />`}<//>`;
+  return html`<${Section} read=${read}>${({ description, supportedEndpointTypes, tags, successRate, avgLatency, pricingSources }) => html`
+    ${[description, [...supportedEndpointTypes, ...tags].join(", ")].map((words) => words && html`<p><bdi>${words}</bdi></p>`)}
+    <p class="quiet">${successRate !== null && t("{rate} answered in 7 days", "7 天成功率 {rate}", { rate: percent(successRate, 1) })} ${avgLatency > 0 && `${t("Latency")}: ${duration(avgLatency)}`}</p>
+    ${!pricingSources.length ? html`<p class="quiet">${t("No site gives a price for it.", "没有站点给出价格。")}</p>` : html`
+    <${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million", "输入（每百万）"), t("Out, per million", "输出（每百万）"), t("Per call", "每次调用")]}
+      rows=${pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, of]) => [joined(source.siteName, source.username), group,
+        price(of.inputPerMillion), price(of.outputPerMillion), price(of.perCallTotal)]))} />`}`}<//>`;
 }
 
 function RouteDetail({ row, rows, after }) {
@@ -245,7 +248,7 @@ function RouteDetail({ row, rows, after }) {
         <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts((now) => without(now, drafts)); reload(); }} />`}
     <//>
     ${decision.value?.summary.length > 0 && html`<${Fold} label=${t("How a channel is chosen", "通道如何选出")}><ol>${decision.value.summary.map((step) => html`<li key=${step}><bdi>${step}</bdi></li>`)}</ol><//>`}
-    ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}`;
+    ${row.kind === "model" && html`<${Fold} label=${t("Prices and details", "价格与详情")}><${Prices} model=${row.modelPattern} /><//>`}`;
 }
 
 // === the page ===

@@ -197,12 +197,12 @@ export default {
   async "prices are shown where a site tells them"(world) {
     await start(world);
     const one = await world.open();
-    await one.page.route("**/api/models/marketplace*", (route) => route.fulfill({ json: { models: [{ name: "gpt-4o", pricingSources: [{ siteName: HOSTILE, username: "ann",
+    await one.page.route("**/api/models/marketplace*", (route) => route.fulfill({ json: { models: [{ name: "gpt-4o", description: "It sees and hears", supportedEndpointTypes: ["openai"], tags: ["vision"], successRate: 97.5, avgLatency: 1200, pricingSources: [{ siteName: HOSTILE, username: "ann",
       groupPricing: { vip: { quotaType: 0, inputPerMillion: 2.5, outputPerMillion: 0.075 } } }] }] } }));
     await one.goto("/routes");
     await opened(one, "gpt-4o");
     await one.page.getByRole("button", { name: "Prices" }).click();
-    await one.page.getByText("$2.50").waitFor();
+    for (const words of ["$2.50", "It sees and hears", "openai, vision", "97.5 % answered in 7 days Latency: 1.2 s"]) await one.page.getByText(words).waitFor();
     await one.page.getByText("$0.075").waitFor();
     await one.page.getByText("<img src=x onerror").waitFor();
     await one.isAccessible("prices");

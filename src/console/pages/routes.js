@@ -17,6 +17,7 @@ import { isExact, matcher } from "./routes/pattern.js";
 const LOST = () => t("Its channels are deleted, too. A rebuild creates the routes of known models again.", "其通道会一并删除。重建会重新生成已知模型的路由。");
 
 const NAMED = 30;
+const UNCOVERED = 200;
 
 const strategies = () => [
   ["weighted", t("Weighted", "加权")], ["round_robin", t("In turn, without priorities", "轮流，不看优先级")], ["stable_first", t("Stable first", "稳定优先")],
@@ -253,6 +254,25 @@ function RouteDetail({ row, rows, after }) {
 
 // === the page ===
 
+// The models that no token of a session account serves, and the groups in which a model costs something else and no token is.
+function Uncovered() {
+  const title = t("Groups without a token", "没有令牌的分组");
+  const read = useRead("/api/models/token-candidates", { read: async (path) => {
+    const { modelsWithoutToken: unserved, modelsMissingTokenGroups: ungrouped } = await get(path);
+    return Object.keys({ ...unserved, ...ungrouped }).flatMap((model) => {
+      const bare = new Set(unserved[model]?.map((one) => one.accountId));
+      const owners = new Map([...unserved[model] ?? [], ...ungrouped[model] ?? []].map((one) => [one.accountId, one]));
+      return [...owners.values()].map((one) => ({ ...one, model, isBare: bare.has(one.accountId) }));
+    });
+  } });
+  const cells = ({ model, isBare, accountId, siteName, username, missingGroups = [], groupCoverageUncertain }) => [model,
+    html`<a href=${`/sites?open=a${accountId}`}>${joined(siteName, username)}</a>`, isBare ? html`<${Badge} kind="bad">${t("no token", "无令牌")}<//>` : t("served", "可用"),
+    `${missingGroups.join(", ") || "–"}${groupCoverageUncertain ? " ?" : ""}`];
+  return html`<${Section} read=${read} class="plain" empty=${t("Nothing is missing.", "没有缺少的。")}>${(rows) => html`
+    <${Table} label=${title} head=${[t("Model"), t("Account"), t("State"), title]} rows=${rows.slice(0, UNCOVERED).map(cells)} />
+    ${rows.length > UNCOVERED && html`<p class="quiet">${t("{count} more", { count: rows.length - UNCOVERED })}</p>`}`}<//>`;
+}
+
 function prepared(routes) {
   const rows = routes.map((route) => ({
     ...route,
@@ -306,5 +326,6 @@ export function Page() {
             consequence=${LOST()} /><//>`}
         <${List} label=${t("Models and routes")} rows=${shown} all=${rows} columns=${columns()}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
-    <//>`;
+    <//>
+    <${Section}><${Fold} label=${t("Models and groups without a token", "没有令牌的模型和分组")}><${Uncovered} /><//><//>`;
 }

@@ -194,6 +194,23 @@ export default {
     await one.page.getByText("2 account(s) refreshed").waitFor();
   },
 
+  async "models without a token, and groups without one, are listed with their account"(world) {
+    await start(world);
+    const one = await world.open();
+    const owner = { accountId: 1, siteId: 1, siteName: "Main line", username: "ann" };
+    await one.page.route("**/api/models/token-candidates", (route) => route.fulfill({ json: { models: {}, endpointTypesByModel: {}, modelsWithoutToken: { "claude-x": [owner] },
+      modelsMissingTokenGroups: { "claude-x": [{ ...owner, missingGroups: ["vip"], requiredGroups: ["vip"], availableGroups: [] }], "gpt-4o": [{ ...owner, missingGroups: ["pro"], requiredGroups: ["pro"],
+        availableGroups: ["default"], groupCoverageUncertain: true }] } } }));
+    await one.goto("/routes");
+    await one.page.getByRole("button", { name: "Models and groups without a token" }).click();
+    const rows = one.page.getByRole("region", { name: "Groups without a token" }).locator("tbody tr");
+    await rows.first().waitFor();
+    assert.deepEqual((await rows.allInnerTexts()).map((text) => text.split("\t")), [["claude-x", "Main line / ann", "no token", "vip"], ["gpt-4o", "Main line / ann", "served", "pro ?"]]);
+    await one.isAccessible("models without a token");
+    await rows.first().getByRole("link").click();
+    await one.page.locator(".detail").getByText("End cooling").waitFor();
+  },
+
   async "prices are shown where a site tells them"(world) {
     await start(world);
     const one = await world.open();

@@ -7,7 +7,7 @@ import { useRead } from "../data.js";
 import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Going, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
+  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Going, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Table, Tabs, Time, fieldsOf, html,
   merged, newKey, partsOf, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
@@ -217,6 +217,15 @@ function Usage({ id }) {
       <${Days} told=${buckets.map((one) => [dateOf(one.startUtc), one[member]])} days="30" shown=${shown} /></div>`)}</div>`}<//>`;
 }
 
+function Totals({ id }) {
+  const ranges = [["last24h", t("24 hours")], ["last7d", t("7 days")], ["all", t("All")]];
+  return html`<${Section} class="plain" read=${useRead(`/api/downstream-keys/${id}/overview`, { every: 30 })}>${({ usage }) => html`
+    <${Table} label=${t("Costs and counts")} head=${["", t("Requests"), t("Failed"), t("Tokens"), t("From the cache"), t("Into the cache"), t("Cost")]} rows=${ranges.map(([name, label]) => {
+      const one = usage[name];
+      return [label, number(one.totalRequests), number(one.failedRequests), ...[one.totalTokens, one.cacheReadTokens, one.cacheCreationTokens].map(short), money(one.totalCost)];
+    })} />`}<//>`;
+}
+
 function Detail({ item, onDone }) {
   const path = `/api/downstream-keys/${item.id}`;
   const name = html`<bdi>${item.name}</bdi>`;
@@ -242,7 +251,7 @@ function Detail({ item, onDone }) {
       <${Removal} title=${t("Delete this key?", "删除此密钥？")} name=${name} consequence=${LOST()} act=${() => remove(path)} after=${onDone} />
     </div>
     <${Pairs} of=${pairs.filter(([, value]) => value)} />
-    <${Usage} id=${item.id} />`;
+    <${Totals} id=${item.id} /><${Usage} id=${item.id} />`;
 }
 
 // === the page ===

@@ -13,12 +13,12 @@ import { joined, t } from "../words.js";
 
 const MOST = 50;
 
-// A table of rows `{name, link, days, calls, spend}`, the largest first: the name links to the requests, the bar to the days.
+// A table of rows `{name, link, days, calls, spend, cacheReadTokens}`, the largest first: the name links to the requests, the bar to the days.
 function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
     const most = Math.max(1e-9, rows[0]?.[what]);
-    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Share", "占比")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
+    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("From the cache"), t("Share", "占比")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend), short(row.cacheReadTokens),
       html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />`;
   }}<//>`;
 }
@@ -39,8 +39,8 @@ function Sums() {
   const trend = model ? ofModel : sites;
   const bySite = new Map();
   for (const day of trend.value?.trend ?? []) for (const [id, one] of Object.entries(day.sitesById)) {
-    const sum = bySite.get(id) ?? { name: one.siteName, calls: 0, spend: 0 };
-    bySite.set(id, { ...sum, calls: sum.calls + one.calls, spend: sum.spend + one.spend });
+    const sum = bySite.get(id) ?? { name: one.siteName, calls: 0, spend: 0, cacheReadTokens: 0 };
+    bySite.set(id, { ...sum, calls: sum.calls + one.calls, spend: sum.spend + one.spend, cacheReadTokens: sum.cacheReadTokens + (one.cacheReadTokens ?? 0) });
   }
   // The usage of a key cannot be split by site or model, so choosing a key clears these, and the other way round.
   const seen = (more) => ({ ...query, ...more, ...(more.key ? { site: "", model: "" } : "site" in more || "model" in more ? { key: "" } : {}) });
@@ -65,7 +65,7 @@ function Sums() {
       ${!key && html`<${Shares} title=${t("By site", "按站点")} read=${trend} rowsOf=${() => [...bySite].filter(([id]) => !site || id === site).map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
       <${Shares} title=${t("By model", "按模型")} read=${models} rowsOf=${(value) => value.models.filter((one) => !model || one.model === model).map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />`}
       ${!site && !model && !key && html`<${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("All") }[range]})`} read=${keys} ...${common}
-        rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />`}
+        rowsOf=${(value) => value.items.map((one) => row(one.name, { ...one.rangeUsage, calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />`}
     </div>
     <p class="hint">${t("Requests with PROXY_TOKEN belong to no key.", "使用 PROXY_TOKEN 的请求不属于任何密钥。")}</p>`;
 }

@@ -38,6 +38,8 @@ export default {
       await one.page.getByText("2 in total").waitFor();
       await one.page.getByText(`${totalTokens} in total`).waitFor();
       assert.equal(await one.page.locator(".detail svg.bars").count(), 3);
+      const totals = one.page.getByRole("region", { name: "Costs and counts" }).locator("tbody tr");
+      assert.match((await totals.nth(1).innerText()).replace(/\s+/g, " "), new RegExp(`^7 days 2 0 ${totalTokens} 200 0 \\$`));
       await one.isAccessible("a key with its days");
     }
   },

@@ -203,6 +203,9 @@ export default {
     await by("By model").getByText("o4-mini").waitFor();
     await one.page.getByLabel("Show").selectOption("calls");
     await by("By site").getByLabel("Main line: 4").first().waitFor();
+    for (const [name, row, cached] of [["By site", "Main line", "400"], ["By model", "o4-mini", "100"], ["By key", "Family", "200"]]) {
+      assert.equal(await by(name).locator("tr").filter({ hasText: row }).locator("td").nth(3).innerText(), cached);
+    }
     await one.page.getByLabel("Site", { exact: true }).selectOption({ label: "Main line" });
     await by("By model").getByText("lost").waitFor({ state: "hidden" });
     await one.isAccessible("sums");

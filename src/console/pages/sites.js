@@ -165,7 +165,8 @@ function AccountDetail({ account, site, reload }) {
     <p><${StateBadge} account=${account} /> <bdi>${healthReason(health)}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
       ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
     <p>${account.lastBalanceRefresh && html`${t("{balance} left, {used} used", "剩余 {balance}，已用 {used}", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
-      ${t("Today", "今天")}: ${t("{spend} spent, {reward} gained", "花费 {spend}，获得 {reward}", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
+      ${t("Today", "今天")}: ${t("{spend} spent, {reward} gained", "花费 {spend}，获得 {reward}", { spend: money(account.todaySpend), reward: money(account.todayReward) })}
+      ${account.lastCheckinAt && html` · ${t("Last check-in", "上次签到")}: <${Time} at=${account.lastCheckinAt} />`}</p>
     ${account.limitWindows?.length > 0 && html`<${Windows} windows=${account.limitWindows} />`}
     ${plansOf(account).map((one) => html`<p><bdi>${one.groupName}</bdi> ${one.expiresAt && html`<span class="quiet">${t("Expires")} <${Time} at=${one.expiresAt} plain /></span>`}</p>
       <${Windows} windows=${["daily", "weekly", "monthly"].filter((period) => one[`${period}LimitUsd`] > 0)

@@ -120,6 +120,7 @@ export default {
     await one.page.locator(".detail").getByRole("button", { name: "Check in", exact: true }).click();
     await one.page.getByText("checked in", { exact: true }).waitFor();
     assert.equal(hub.state.checkedIn, 1);
+    await one.page.getByText("Last check-in:").waitFor();
     await one.page.getByRole("tab", { name: "Check-ins" }).click();
     await one.page.locator("ul.plain li").filter({ hasText: "0.002" }).waitFor();
     await one.page.getByRole("tab", { name: "Site tokens" }).click();
@@ -188,6 +189,20 @@ export default {
     await dialogOf(one).getByRole("button", { name: "Delete all" }).click();
     await one.page.getByText("Nothing is announced.").waitFor();
     assert.deepEqual(await gateway.api("GET", "/api/site-announcements"), []);
+  },
+
+  async "the limits of an account tell what is left of them"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.page.route("**/api/accounts", async (route) => {
+      const told = await (await route.fetch()).json();
+      told.accounts[0].limitWindows = [{ name: "requests", usedPercent: 25, limit: 1000, remaining: 750, source: "headers", observedAt: new Date().toISOString() }];
+      return route.fulfill({ json: told });
+    });
+    await one.goto(`/sites?open=a${account.id}`);
+    await one.page.locator("dl.pairs").getByText("25 % · 750 of 1,000 left").waitFor();
   },
 
   async "an account whose models cannot be read is told as such, with what to do"(world) {

@@ -2,7 +2,7 @@
 
 import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
-import { money, percent } from "../../format.js";
+import { money, number, percent } from "../../format.js";
 import {
   Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, partsOf, useDraft,
   useEffect, useState
@@ -173,8 +173,9 @@ const ASKED = 100;
 
 const titleOf = (one) => one.email ?? one.username ?? String(one.accountId);
 
-export const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
-  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("resets in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
+export const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, limit, remaining, resetAt }) => [name,
+  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${remaining !== undefined && limit !== undefined && `· ${t("{remaining} of {limit} left", "剩余 {remaining} / {limit}", { remaining: number(remaining, 2), limit: number(limit, 2) })}`}
+    ${" "}${resetAt && html`· ${t("resets in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
 
 function windowsOf(quota, account) {
   const names = { fiveHour: t("5 hours", "5 小时"), sevenDay: t("7 days") };

@@ -47,6 +47,9 @@ export function Section({ title, read, also = [], actions, empty, isEmpty = (val
     </section>`;
 }
 
+// Says that a list is cut: no more than `most` rows were read.
+export const Newest = ({ rows, most }) => rows.length >= most && html`<p class="quiet">${t("Only the newest {count} are shown.", "仅显示最新的 {count} 条。", { count: most })}</p>`;
+
 export const Badge = ({ kind = "", title, children }) => html`<span class="badge ${kind}" title=${title}>${children}</span>`;
 
 export const Time = ({ at, plain }) => html`<time datetime=${at} title=${moment(at)}>${plain ? moment(at) : ago(at)}</time>`;

@@ -1,12 +1,12 @@
 // The page Sites: one tree of sites and their accounts.
 
-import { useAddress, useFilter } from "../address.js";
+import { href, useAddress, useFilter } from "../address.js";
 import { events, get, good, post, put, remove, send } from "../api.js";
 import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Note, Removal, Reveal, Section, StartTask, StateBadge, Switch, Tabs, TaskAction,
+  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Newest, Note, Removal, Reveal, Section, StartTask, StateBadge, Switch, Tabs, TaskAction,
   Time, healthReason, html, isInTrouble, merged, nameOf, partsOf, probes, recheck, useDraft, useMarks, useMemo, useRef, useState
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
@@ -32,6 +32,8 @@ const placeOf = (field) => [field("isPinned", t("Keep at the top", "置顶"), { 
 const numbered = (body, names) => { for (const name of names) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]); return body; };
 
 const SHOWN = 200;
+// The number of check-ins and of announcements that are read.
+const RECENT = 100;
 
 function SiteDetail({ site, reload, onAdd }) {
   const [tab, setTab] = useState("settings");
@@ -236,11 +238,13 @@ function Token({ token, then, group, tick }) {
     ${isReady ? html`<${Fold} label=${t("Edit")}>${edit}<//>` : edit}</li>`;
 }
 
+// The check-ins of an account, or of all.
 function Checkins({ account }) {
   const words = { success: t("done"), failed: t("failed"), skipped: t("skipped", "跳过") };
-  return html`<${Section} class="plain" read=${useRead(`/api/checkin/logs?limit=30&accountId=${account.id}`)} empty="–">${(rows) => html`
-    <ul class="plain">${rows.map(({ checkin_logs: one, failureReason }) => html`<li key=${one.id}><${Badge} kind=${{ success: "good", failed: "bad" }[one.status]}>${words[one.status]}<//>
-      <${Time} at=${one.createdAt} /> <bdi>${one.message}</bdi> <span class="good-text">${one.reward}</span> ${one.status === "failed" && html`<span class="quiet">${coded(failureReason.code, `${failureReason.title}. ${failureReason.actionHint}.`)}</span>`}</li>`)}</ul>`}<//>`;
+  return html`<${Section} class="plain" read=${useRead(href("/api/checkin/logs", { limit: RECENT, accountId: account?.id }))} empty="–">${(rows) => html`
+    <ul class="plain">${rows.map(({ checkin_logs: one, accounts: of, sites: site, failureReason }) => html`<li key=${one.id}><${Badge} kind=${{ success: "good", failed: "bad" }[one.status]}>${words[one.status]}<//>
+      <${Time} at=${one.createdAt} /> ${!account && html`<a href=${`/sites?open=a${of.id}`}>${joined(site.name, nameOf(of))}</a> `}<bdi>${one.message}</bdi> <span class="good-text">${one.reward}</span> ${one.status === "failed" && html`<span class="quiet">${coded(failureReason.code, `${failureReason.title}. ${failureReason.actionHint}.`)}</span>`}</li>`)}</ul>
+    <${Newest} rows=${rows} most=${RECENT} />`}<//>`;
 }
 
 function EditAccount({ account, reload }) {
@@ -330,6 +334,7 @@ export function Page() {
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites", "所有站点")}>
       <div class="actions">${EVERYWHERE.map((kind) => html`<${StartTask} key=${kind} kind=${kind} accounts=${read.value?.accounts} after=${read.reload} />`)}</div>
+      <${Fold} label=${t("Check-ins of all accounts", "所有账号的签到")}><${Checkins} /><//>
       <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
     ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}

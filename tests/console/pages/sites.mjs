@@ -184,6 +184,9 @@ export default {
     await one.page.getByRole("button", { name: "Probe all models" }).last().click();
     assert.deepEqual(one.asked.slice(-2), [`Probe all models of ${new URL(hub.url).host} (2)?`, "Probe all models of 1 account?"]);
     await one.page.goto(`${gateway.url}/sites`);
+    await one.page.getByRole("button", { name: "Check-ins of all accounts" }).click();
+    const checkin = one.page.locator("ul.plain li").filter({ hasText: "0.002" });
+    assert.equal(await checkin.getByRole("link", { name: "ann" }).getAttribute("href"), `/sites?open=a${account.id}`);
     await one.page.getByRole("button", { name: "Announcements" }).last().click();
     await one.page.getByRole("button", { name: "Delete all" }).click();
     await dialogOf(one).getByRole("button", { name: "Delete all" }).click();

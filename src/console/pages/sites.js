@@ -6,23 +6,24 @@ import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Newest, Note, Removal, Reveal, Section, StartTask, StateBadge, Switch, Tabs, TaskAction,
+  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Level, Link, Newest, Note, Removal, Reveal, Section, StartTask, StateBadge, Switch, Tabs, TaskAction,
   Time, healthReason, html, isInTrouble, merged, nameOf, partsOf, probes, recheck, useDraft, useMarks, useMemo, useRef, useState
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
 import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
 
 function Announcements({ site, sites = [site] }) {
-  const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
+  const read = useRead(href("/api/site-announcements", { limit: RECENT, siteId: site?.id }));
   const mark = (which, label) => html`<${Action} class="quiet" act=${async () => { await post(`/api/site-announcements/${which}`); read.reload(); }}>${label}<//>`;
   const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Check now")}<//>
     ${!site && html`${mark("read-all", t("Mark all as read"))}
       <${Removal} label=${t("Delete all")} title=${t("Delete all announcements?", "删除全部公告？")} name=${t("Announcements")} act=${() => remove("/api/site-announcements")} after=${read.reload} />`}`;
   return html`<${Section} read=${read} actions=${actions} class="plain" empty=${t("Nothing is announced.", "没有公告。")}>
-    ${(rows) => rows.map((one) => html`<article key=${one.id}>
-      <h3><bdi>${one.title}</bdi></h3>
-      <p class="quiet"><bdi>${sites.find(({ id }) => id === one.siteId)?.name}</bdi> · <${Time} at=${one.firstSeenAt} /> ${!one.readAt && mark(`${one.id}/read`, t("Mark as read"))}</p>
-      <p class="prose"><bdi>${one.content}</bdi></p></article>`)}<//>`;
+    ${(rows) => html`${rows.map((one) => html`<article key=${one.id}>
+      <h3><bdi>${one.title}</bdi> ${one.level !== "info" && html`<${Level} of=${one.level} />`}</h3>
+      <p class="quiet"><bdi>${sites.find(({ id }) => id === one.siteId)?.name}</bdi> · <${Time} at=${one.firstSeenAt} /> ${one.endsAt && html`· ${t("Ends", "结束于")} <${Time} at=${one.endsAt} plain /> `}
+        ${/^https?:/.test(one.sourceUrl) && html`<a href=${one.sourceUrl} target="_blank" rel="noopener noreferrer">${t("Source", "来源")}</a> `}${!one.readAt && mark(`${one.id}/read`, t("Mark as read"))}</p>
+      <p class="prose"><bdi>${one.content}</bdi></p></article>`)}<${Newest} rows=${rows} most=${RECENT} />`}<//>`;
 }
 
 // === a site opened ===

@@ -208,6 +208,22 @@ export default {
     await one.page.locator("dl.pairs").getByText("25 % · 750 of 1,000 left").waitFor();
   },
 
+  async "an announcement tells its level, its end and its source, and links to a web page only"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    const announcement = (id, more) => ({ id, siteId: site.id, title: `Notice ${id}`, content: "…", level: "info", sourceUrl: null, endsAt: null, readAt: null, firstSeenAt: new Date().toISOString(), ...more });
+    await one.page.route("**/api/site-announcements?*", (route) => route.fulfill({ json: [announcement(1, { level: "warning", sourceUrl: "https://example.com/notice", endsAt: "2030-01-02T03:04:05.000Z" }),
+      announcement(2, { sourceUrl: "javascript:alert(1)" })] }));
+    await one.goto("/sites");
+    await one.page.getByRole("button", { name: "Announcements" }).click();
+    const [first, second] = [0, 1].map((at) => one.page.locator("article").nth(at));
+    for (const words of ["warning", "Ends Jan 2, 2030"]) await first.getByText(words).waitFor();
+    assert.equal(await first.getByRole("link", { name: "Source" }).getAttribute("href"), "https://example.com/notice");
+    assert.equal(await second.getByRole("link").count(), 0);
+  },
+
   async "an account whose models cannot be read is told as such, with what to do"(world) {
     const gateway = await world.start();
     const hub = await world.site({ models: [], hub: true });

@@ -212,7 +212,10 @@ export function Connections({ accounts, reload, onLogin }) {
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
       <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Healthy} is=${one.status === "healthy"} /></h3>
-      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} ${one.routeUnit && html`<${Badge}><bdi>${one.routeUnit.name}</bdi><//>`} <bdi class="bad-text">${one.lastModelSyncError} ${one.quota?.lastError}</bdi></p>
+      <p class="quiet"><bdi>${[one.accountKey, one.projectId].filter(Boolean).join(" · ")}</bdi></p>
+      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} · ${count(one.routeChannelCount, "{count} channel", "{count} channels", "{count} 个通道")}
+        ${[[t("Plan until", "套餐至"), one.quota?.subscription?.activeUntil], [t("Token until", "令牌有效至"), one.tokenExpiresAt], [t("Limits reset", "限额重置于"), one.quota?.lastLimitResetAt]]
+          .map(([label, at]) => at && html` · ${label} <${Time} at=${at} />`)} ${one.routeUnit && html`<${Badge}><bdi>${one.routeUnit.name}</bdi><//>`} <bdi>${one.quota?.providerMessage}</bdi> <bdi class="bad-text">${one.lastModelSyncError} ${one.quota?.lastError}</bdi></p>
       <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
       <div class="actions">
         ${limits([one], t("Read the limits", "读取限额"))}

@@ -245,7 +245,7 @@ function RouteDetail({ row, rows, after }) {
         <h3>${t("Priority {priority}", { priority })} <span class="quiet">(${list.length})</span></h3>
         <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
           row=${row} rows=${rows} draft=${drafts[channel.id]} onDraft=${draw} after=${reload} />`)}</ul>
-        ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more", "显示更多")}</button>`}`)}
+        ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more")}</button>`}`)}
         <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts((now) => without(now, drafts)); reload(); }} />`}
     <//>
     ${decision.value?.summary.length > 0 && html`<${Fold} label=${t("How a channel is chosen", "通道如何选出")}><ol>${decision.value.summary.map((step) => html`<li key=${step}><bdi>${step}</bdi></li>`)}</ol><//>`}

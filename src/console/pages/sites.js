@@ -332,7 +332,7 @@ export function Page() {
         actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
       <${Batch} path="accounts" ...${marked("a")} label=${(many) => count(many, "{count} account", "{count} accounts")}
         actions=${[["refreshBalance", t("Read balances")]]} /></div>`}<//>
-    ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
+    ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} text=${text} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites", "所有站点")}>
       <div class="actions">${EVERYWHERE.map((kind) => html`<${StartTask} key=${kind} kind=${kind} accounts=${read.value?.accounts} after=${read.reload} />`)}</div>
       <${Fold} label=${t("Check-ins of all accounts", "所有账号的签到")}><${Checkins} /><//>

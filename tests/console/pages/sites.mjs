@@ -472,6 +472,27 @@ export default {
     await one.isAccessible("an import of connections");
   },
 
+  async "of many connections some are drawn, and one is found by its name"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    const items = Array.from({ length: 150 }, (_, at) => ({ ...CONNECTION, accountId: 1000 + at, email: `user-${at}@example.com` }));
+    await one.page.route("**/api/oauth/connections?*", (route) => route.fulfill({ json: { items, total: 150, limit: 200, offset: 0 } }));
+    const listed = await gateway.api("GET", "/api/accounts");
+    listed.accounts[0].oauthProvider = "codex";
+    await one.page.route("**/api/accounts", (route) => route.fulfill({ json: listed }));
+    await one.goto("/sites");
+    const shown = one.page.getByRole("article");
+    await shown.first().waitFor();
+    assert.equal(await shown.count(), 30);
+    await one.page.getByRole("button", { name: "Show more" }).click();
+    await shown.nth(129).waitFor();
+    await one.page.getByLabel("Search").fill("user-149");
+    await shown.nth(1).waitFor({ state: "detached" });
+    await shown.filter({ hasText: "user-149@example.com" }).waitFor();
+  },
+
   async "a login in the browser is begun, waited for, or finished by pasting the address"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -171,6 +171,9 @@ function Progress({ id, jobId, read, onEnd }) {
 // The number of accounts in one request; the server refuses more.
 const ASKED = 100;
 
+// The number of connections that are drawn at first: each has counting clocks.
+const DRAWN = 30;
+
 const titleOf = (one) => one.email ?? one.username ?? String(one.accountId);
 
 export const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, limit, remaining, resetAt }) => [name,
@@ -194,7 +197,10 @@ async function allConnections(path) {
   }
 }
 
-export function Connections({ accounts, reload, onLogin }) {
+// `text` is what is searched for on the page.
+export function Connections({ accounts, text, reload, onLogin }) {
+  const [most, setMost] = useState(DRAWN);
+  const wanted = text.trim().toLowerCase();
   const read = useRead("/api/oauth/connections", { every: 30, read: allConnections });
   const after = () => { read.reload(); reload(); };
   // Why a reading failed stands at the connection.
@@ -206,8 +212,8 @@ export function Connections({ accounts, reload, onLogin }) {
     after();
     if (failed) throw new Failure("refused", t("{count} failed", { count: failed }));
   }}>${label}<//>`;
-  const actions = limits(read.value?.items, t("Read all limits", "读取全部限额"));
-  return html`<${Section} title=${t("Connected by login", "通过登录连接的账号")} read=${read} actions=${actions}>${({ items }) => html`<div class="columns">${items.map((one) => {
+  const actions = read.value && limits(read.value.items, t("Read all limits", "读取全部限额"));
+  const draw = (one) => {
     const name = html`<bdi>${titleOf(one)}</bdi>`;
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
@@ -223,7 +229,13 @@ export function Connections({ accounts, reload, onLogin }) {
         <${Removal} label=${t("Disconnect", "断开")} title=${t("Disconnect this account?", "断开此账号？")} name=${name} consequence=${t("Their tokens and channels are deleted, too.")} act=${() => remove(path)} after=${after} />
       </div>
       <${Fold} label=${t("Settings")}><${OwnProxy} connection=${one} path=${path} after=${after} /><//></article>`;
-  })}</div><${Fold} label=${t("Several accounts as one", "多账号合一")}><${Units} items=${items} after=${after} /><//>`}<//>`;
+  };
+  const fits = (one) => [titleOf(one), one.provider, one.site?.name, one.accountKey].join("\n").toLowerCase().includes(wanted);
+  const fitting = read.value?.items.filter(fits) ?? [];
+  return html`<${Section} title=${t("Connected by login", "通过登录连接的账号")} read=${read} actions=${actions}>${({ items }) => html`
+    <div class="columns">${fitting.slice(0, most).map(draw)}</div>
+    ${fitting.length > most && html`<button onClick=${() => setMost(most + 100)}>${t("Show more")}</button>`}
+    <${Fold} label=${t("Several accounts as one", "多账号合一")}><${Units} items=${items} after=${after} /><//>`}<//>`;
 }
 
 export const ProxyField = ({ stored, values, set }) => html`<${Kept} label=${t("Proxy", "代理")} stored=${stored} empty="socks5://host:1080"

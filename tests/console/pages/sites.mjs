@@ -466,9 +466,10 @@ export default {
     await dialogOf(one).getByRole("button", { name: "Import" }).click();
     await dialogOf(one).getByRole("alert").waitFor();
     await dialogOf(one).getByLabel("JSON").fill('[{"type":"codex"},{}]');
+    await dialogOf(one).getByLabel("Proxy", { exact: true }).fill("socks5://127.0.0.1:8");
     await dialogOf(one).getByRole("button", { name: "Import" }).click();
     await dialogOf(one).getByText("no refresh token").waitFor();
-    assert.deepEqual(asked.at(-1), ["POST", "/api/oauth/import", { items: [{ type: "codex" }, {}] }]);
+    assert.deepEqual(asked.at(-1), ["POST", "/api/oauth/import", { items: [{ type: "codex" }, {}], proxyUrl: "socks5://127.0.0.1:8" }]);
     await one.isAccessible("an import of connections");
   },
 
@@ -505,7 +506,7 @@ export default {
     ];
     await one.page.route("**/api/oauth/**", (route) => {
       const path = new URL(route.request().url()).pathname;
-      if (path.endsWith("/providers")) return route.fulfill({ json: { providers } });
+      if (path.endsWith("/providers")) return route.fulfill({ json: { providers, defaults: { systemProxyConfigured: true } } });
       if (path.endsWith("/connections")) return route.fulfill({ json: { items: [{ ...CONNECTION, accountId: account.id }], total: 1, limit: 200, offset: 0 } });
       if (path.endsWith("/start")) {
         begun = route.request().postDataJSON();
@@ -530,11 +531,12 @@ export default {
     await dialog.getByLabel("Provider").selectOption("codex");
     await one.isAccessible("the choice of a provider");
     await dialog.getByLabel("Proxy", { exact: true }).fill("socks5://127.0.0.1:9");
+    await dialog.getByLabel("Use the system's proxy").check();
     await dialog.getByRole("button", { name: "Continue" }).click();
     const link = dialog.getByRole("link", { name: /new tab/ });
     assert.equal(await link.getAttribute("target"), "_blank");
     await dialog.getByText("ssh -L 1455").waitFor();
-    assert.deepEqual(begun, { proxyUrl: "socks5://127.0.0.1:9" });
+    assert.deepEqual(begun, { proxyUrl: "socks5://127.0.0.1:9", useSystemProxy: true });
     await one.isAccessible("the wait for a login");
     await dialog.getByLabel("Or paste the address").fill("http://localhost:1455/auth/callback?code=c&state=a-state");
     await dialog.getByRole("button", { name: "Submit" }).click();

@@ -268,16 +268,18 @@ function Units({ items, after }) {
 }
 
 export function ImportConnections({ onClose, reload }) {
-  const [text, setText] = useState("");
+  const { values, changes: { text = "", ...proxy }, field, set } = useDraft({ text: "", proxyUrl: "", useSystemProxy: false });
   const [items, setItems] = useState([]);
   const act = async () => {
     const data = JSON.parse(text);
-    setItems((await post("/api/oauth/import", { items: [].concat(data) }, { timeoutMs: 300_000 })).items);
+    setItems((await post("/api/oauth/import", { items: [].concat(data), ...proxy }, { timeoutMs: 300_000 })).items);
     reload();
   };
   return html`<${Dialog} title=${t("Import connections")} onClose=${onClose}>
     <${Form} act=${act} verb=${t("Import")} disabled=${!text.trim()}>
-      <${Field} kind="area" class="mono" label="JSON" hint=${t("One exported connection, or a list of them.", "导出的一个连接，或其列表。")} value=${text} onChange=${setText} />
+      ${field("text", "JSON", { kind: "area", class: "mono", hint: t("One exported connection, or a list of them.", "导出的一个连接，或其列表。") })}
+      <${ProxyField} values=${values} set=${set} />
+      ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       <div role="status"><ul class="plain">${items.map((one, at) => html`<li key=${at}><span class=${one.status === "failed" ? "bad-text" : "good-text"}>${one.status === "failed" ? "✗" : "✓"} <bdi>${one.name}</bdi></span> ${one.provider} <bdi>${one.message}</bdi></li>`)}</ul></div>
     <//><//>`;
 }
@@ -285,9 +287,9 @@ export function ImportConnections({ onClose, reload }) {
 export function Login({ connection, onClose }) {
   const read = useRead("/api/oauth/providers");
   const [chosen, choose] = useState(connection?.provider);
-  const { values, changes, field, set } = useDraft({ projectId: "", proxyUrl: "" });
+  const { values, changes, field, set } = useDraft({ projectId: "", proxyUrl: "", useSystemProxy: false });
   const [started, setStarted] = useState(null);
-  const body = ({ providers }) => {
+  const body = ({ providers, defaults }) => {
     const provider = providers.find((one) => one.provider === chosen) ?? providers.find((one) => one.enabled) ?? providers[0];
     const missing = (provider.missingVariables ?? []).join(", ");
     const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
@@ -296,7 +298,8 @@ export function Login({ connection, onClose }) {
       ${!connection && html`<${Field} label=${t("Provider", "提供商")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
       ${provider.notice && html`<${Note} kind="warn"><bdi>${provider.notice}</bdi><//>`}
       ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.", "此服务器尚未配置。")} ${missing && t("Set in the server's environment: {missing}", "需设置环境变量：{missing}", { missing })}<//>`}
-      ${!connection && html`${provider.requiresProjectId && field("projectId", t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）"))} <${ProxyField} values=${values} set=${set} />`}<//>`;
+      ${!connection && html`${provider.requiresProjectId && field("projectId", t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）"))} <${ProxyField} values=${values} set=${set} />
+        ${defaults?.systemProxyConfigured && field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}`}<//>`;
   };
   return html`<${Dialog} title=${t("Connect by login")} onClose=${onClose}>
     ${started ? html`<${Waiting} started=${started} onClose=${onClose} onAgain=${() => setStarted(null)} />`

@@ -225,6 +225,33 @@ export default {
     assert.equal(await second.getByRole("link").count(), 0);
   },
 
+  async "a session is added with its end, and with what its site does not tell"(world) {
+    const gateway = await world.start();
+    const { id } = await gateway.api("POST", "/api/sites", { name: "Hub", url: "http://127.0.0.1:9", platform: "sub2api" });
+    const one = await world.open();
+    let asked;
+    await one.page.route("**/api/accounts", (route) => {
+      if (route.request().method() !== "POST") return route.continue();
+      asked = route.request().postDataJSON();
+      return route.fulfill({ status: 400, json: { success: false, requiresVerification: true, message: "The session was refused" } });
+    });
+    one.expected.push("400");
+    await one.goto(`/sites?add=${id}`);
+    const dialog = dialogOf(one);
+    await dialog.getByRole("tab", { name: "Session token" }).click();
+    await dialog.getByLabel("Session token or cookie").fill("a-session");
+    await dialog.getByLabel("Refresh token").fill("a-refresh-token");
+    await dialog.getByLabel("Expires").fill("2030-01-02T03:04");
+    await dialog.getByRole("button", { name: "What the site does not tell" }).click();
+    await dialog.getByLabel("Name, if you like").fill("ann");
+    await dialog.getByLabel("API key", { exact: true }).fill("sk-of-ann");
+    await one.isAccessible("a session");
+    await dialog.getByRole("button", { name: "Add the account" }).click();
+    await dialog.getByText("The session was refused").waitFor();
+    assert.deepEqual(asked, { siteId: id, credentialMode: "session", accessToken: "a-session", refreshToken: "a-refresh-token", tokenExpiresAt: "2030-01-02T03:04:00.000Z", username: "ann", apiToken: "sk-of-ann" });
+    assert.equal(await dialog.getByLabel("Session token or cookie").inputValue(), "a-session");
+  },
+
   async "an account whose models cannot be read is told as such, with what to do"(world) {
     const gateway = await world.start();
     const hub = await world.site({ models: [], hub: true });

@@ -92,7 +92,7 @@ function Keys({ site, preset, onMade }) {
   };
   return html`<${Form} act=${save} verb=${keys.length > 1 ? t("Add {count} accounts", "添加 {count} 个账号", { count: keys.length }) : t("Add the account")} disabled=${!keys.length}>
     ${field("text", t("API keys"), { kind: "area", hint: t("One per line. Each becomes an account.", "每行一个，各成一个账号。"), autocomplete: "off" })}
-    ${field("username", t("Name, if you like", "名称（可不填）"))}
+    ${field("username", t("Name, if you like"))}
     ${field("skipModelFetch", t("Do not ask the site for its models", "不向站点查询模型"), { kind: "switch", hint: t("Then nothing is verified.", "此时不做验证。") })}
     ${skipModelFetch && field("models", t("Models, one per line", "模型，每行一个"), { kind: "area" })}
     <${Action} act=${verify} disabled=${!keys.length}>${t("Verify without saving")}<//>
@@ -131,9 +131,9 @@ function PasswordLogin({ site, account, onMade }) {
 }
 
 function Session({ site, account, onMade }) {
-  const { changes: { platformUserId: number, ...typed }, field } = useDraft({});
+  const { changes: { platformUserId: number, tokenExpiresAt: end, ...typed }, field } = useDraft({});
   const [verdict, setVerdict] = useState(null);
-  const body = { ...typed, ...(number ? { platformUserId: Number(number) } : {}) };
+  const body = { ...typed, ...(number && { platformUserId: Number(number) }), ...(end && { tokenExpiresAt: new Date(end).toISOString() }) };
   const asked = { ...body, siteId: site.id, credentialMode: "session" };
   const save = async () => {
     const answer = good(account ? await post(`/api/accounts/${account.id}/rebind-session`, body) : await post("/api/accounts", asked));
@@ -142,7 +142,9 @@ function Session({ site, account, onMade }) {
   return html`<${Form} act=${save} verb=${account ? t("Renew the session", "更新会话") : t("Add the account")} disabled=${!body.accessToken}>
     ${field("accessToken", t("Session token or cookie", "会话令牌或 Cookie"), { kind: "password" })}
     ${field("platformUserId", t("User id, if the site needs it", "用户编号（站点需要时）"), { inputmode: "numeric" })}
-    ${site.platform === "sub2api" && field("refreshToken", t("Refresh token", "刷新令牌"), { kind: "password" })}
+    ${site.platform === "sub2api" && [field("refreshToken", t("Refresh token", "刷新令牌"), { kind: "password" }), field("tokenExpiresAt", t("Expires"), { kind: "datetime-local" })]}
+    ${!account && html`<${Fold} label=${t("What the site does not tell", "站点未给出的内容")}>
+      ${field("username", t("Name, if you like"))} ${field("apiToken", t("API key"), { kind: "password", hint: t("Optional") })}<//>`}
     <${Action} act=${async () => setVerdict(await post("/api/accounts/verify-token", asked))} disabled=${!body.accessToken}>${t("Verify without saving")}<//>
     ${verdict && html`<p><${Verdict} answer=${verdict} /></p>`}<//>`;
 }

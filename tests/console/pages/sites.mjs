@@ -48,6 +48,19 @@ export default {
     await one.isAccessible("the tree with a hostile name");
   },
 
+  async "a known provider is described, and fills in the form of a site"(world) {
+    const gateway = await world.start();
+    const { presets: [preset] } = await gateway.api("GET", "/api/sites/presets");
+    const one = await world.open();
+    await one.goto("/sites?add=site");
+    const dialog = dialogOf(one);
+    await dialog.getByLabel("Known provider").selectOption(preset.id);
+    await dialog.getByText(preset.description).waitFor();
+    assert.equal(await dialog.getByRole("link", { name: "Documentation" }).getAttribute("href"), preset.docsUrl);
+    assert.deepEqual(await Promise.all(["Address", "Platform"].map((label) => dialog.getByLabel(label).inputValue())), [preset.defaultUrl, preset.platform]);
+    await one.isAccessible("a known provider");
+  },
+
   async "the plans of an account are shown with what is used of them"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -37,7 +37,8 @@ export function AddSite({ onClose, reload }) {
   const create = async () => { setSite(good(await post("/api/sites", values))); reload(); };
   return html`<${Dialog} wide=${!!site} title=${site ? t("Add accounts to {name}", site) : t("Add a site")} onClose=${onClose}>
     ${site ? html`<${AddAccount} site=${site} preset=${preset} reload=${reload} />` : html`
-      <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
+      <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]}
+        hint=${preset && html`<bdi>${preset.description}</bdi> ${preset.docsUrl && html`<a href=${preset.docsUrl} target="_blank" rel="noopener noreferrer">${t("Documentation", "文档")}</a>`}`} />
       <${Form} act=${found ? create : detect} verb=${found ? t("Create the site", "创建站点") : t("Detect", "识别")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
         ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
         ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised, or no answer: correct the address, or choose. Most hubs are new-api, most vendors openai.", "未能识别或无人应答：请检查地址或自行选择。多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}

@@ -312,8 +312,10 @@ export default {
     await one.goto("/settings?tab=tasks");
     await one.page.getByRole("button", { name: "Initialise account 1" }).click();
     await one.page.getByRole("cell", { name: "Queued: Initialise account 1" }).first().waitFor();
-    const { instances: [me] } = await world.gateway.api("GET", "/api/tasks");
+    await one.page.getByRole("button", { name: "Result" }).click();
+    const { tasks: [{ result }], instances: [me] } = await world.gateway.api("GET", "/api/tasks");
     await one.page.getByRole("region", { name: "Instances on this database" }).getByRole("row").filter({ hasText: me.version }).getByText("this one").waitFor();
+    assert.deepEqual(JSON.parse(await one.page.getByLabel("Result", { exact: true }).innerText()), result);
     await one.isAccessible("a task");
     await one.page.getByRole("tab", { name: "Events" }).click();
     await one.page.getByLabel("Unread only").check();

@@ -6,7 +6,7 @@ import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
 import {
-  Action, Badge, Field, Form, Healthy, Kept, Level, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
+  Action, Badge, Copyable, Field, Fold, Form, Healthy, Kept, Level, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
 } from "../../parts.js";
 import { t } from "../../words.js";
 
@@ -250,8 +250,10 @@ export function Tasks() {
     [t("Started"), (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />`, "less"],
   ];
   const instances = t("Instances on this database", "共用此数据库的实例");
+  const result = t("Result", "结果");
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
-    <${Table} label=${t("Log")} rows=${task.logs.map((line) => [clock(line.createdAt), line.message])} />`;
+    <${Table} label=${t("Log")} rows=${task.logs.map((line) => [clock(line.createdAt), line.message])} />
+    ${task.result !== null && html`<${Fold} label=${result}><${Copyable} label=${result} text=${JSON.stringify(task.result, null, 2)} /><//>`}`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
     ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} detail=${detail} />`}<//>
     ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Started"), t("Last seen", "最近在线")]}

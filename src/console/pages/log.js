@@ -92,8 +92,13 @@ function Cost({ row }) {
     rows=${[...parts, [t("Sum", "合计"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, each, cost]) => [name, number(tokens), each === null ? "" : price(each), price(cost)])} />`;
 }
 
-const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /Json$|Text$|Reason$|Url$/.test(name))
-  .map(([name, text]) => html`<p class="quiet mono">${name}</p><${Copyable} label=${name} text=${pretty(text)} />`);
+// What was recorded, by the names of the API: first what is short, then documents and texts.
+function Recorded({ of }) {
+  const known = Object.entries(of).filter(([, value]) => value !== null && value !== "");
+  const isLong = ([name]) => /Json$|Text$|Reason$|Url$/.test(name);
+  return html`<${Pairs} of=${known.filter((one) => !isLong(one)).map(([name, value]) => [name, html`<span class="mono">${String(value)}</span>`])} />
+    ${known.filter(isLong).map(([name, text]) => html`<p class="quiet mono">${name}</p><${Copyable} label=${name} text=${pretty(text)} />`)}`;
+}
 
 const NoTrace = () => html`<a href="/settings?tab=traces">${t("No trace was recorded: see the settings.", "没有跟踪记录：见设置。")}</a>`;
 
@@ -101,8 +106,8 @@ function Trace({ id }) {
   const read = useRead(id && `/api/stats/proxy-debug/traces/${id}`);
   if (!id) return NoTrace();
   return html`<${Section} read=${read} class="plain">
-    ${({ trace, attempts }) => html`<${Texts} of=${trace} />
-      ${attempts.map((one) => html`<h3>${t("Attempt {number}", "第 {number} 次尝试", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
+    ${({ trace, attempts }) => html`<${Recorded} of=${trace} />
+      ${attempts.map((one) => html`<h3>${t("Attempt {number}", "第 {number} 次尝试", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Recorded} of=${one} />`)}`}<//>`;
 }
 
 function Traces() {

@@ -97,6 +97,10 @@ export default {
     await one.page.getByRole("button", { name: "Trace" }).click();
     await one.page.getByText("Attempt 1").waitFor();
     await one.page.getByLabel("requestBodyJson").first().getByText("Which way?").waitFor();
+    const { trace, attempts: [attempt] } = await gateway.api("GET", "/api/stats/proxy-debug/traces/1");
+    for (const [name, value] of [["selectedChannelId", trace.selectedChannelId], ["selectedSitePlatform", "openai"], ["endpoint", attempt.endpoint], ["recoverApplied", attempt.recoverApplied]]) {
+      assert.equal(await one.page.locator("dt").filter({ hasText: new RegExp(`^${name}$`) }).locator("+ dd").first().innerText(), String(value));
+    }
     await one.isAccessible("a trace");
     await rows(one).last().click();
     await one.page.getByRole("button", { name: "Trace" }).click();

@@ -257,11 +257,12 @@ function Detail({ item, onDone }) {
 // === the page ===
 
 function Labels({ send }) {
-  const draft = useDraft({ group: "", tags: "" });
-  const { values: { group, tags }, field } = draft;
-  const save = () => send("updateMetadata", { ...(group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
-  return html`<${InDialog} label=${t("Group and tags")}>${(done) => html`<${Form} draft=${draft} act=${save} after=${done} disabled=${!group.trim() && !tags.trim()}>
-      ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
+  const draft = useDraft({ group: "", clears: false, tags: "" });
+  const { values: { group, clears, tags }, field } = draft;
+  const save = () => send("updateMetadata", { ...(clears ? { groupOperation: "clear" } : group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
+  return html`<${InDialog} label=${t("Group and tags")}>${(done) => html`<${Form} draft=${draft} act=${save} after=${done} disabled=${!clears && !group.trim() && !tags.trim()}>
+      ${!clears && field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
+      ${field("clears", t("Remove the group", "移除分组"), { kind: "switch" })}
       ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("Separated by commas.") })}<//>`}<//>`;
 }
 

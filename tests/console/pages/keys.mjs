@@ -313,6 +313,11 @@ export default {
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.waitFor({ state: "hidden" });
     for (const item of await keysOf(world)) assert.deepEqual([item.groupName, item.tags], ["family", ["new", "blue"]]);
+    await bar.getByRole("button", { name: "Group and tags" }).click();
+    await dialog.getByLabel("Remove the group").check();
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    for (const item of await keysOf(world)) assert.deepEqual([item.groupName, item.tags], [null, ["new", "blue"]]);
     await one.page.getByLabel("Select Three").uncheck();
     // One key is deleted elsewhere: the batch reports it.
     await world.gateway.api("DELETE", `/api/downstream-keys/${keys[0].id}`);

@@ -6,7 +6,7 @@ import { Days, ZONE, dateOf } from "../chart.js";
 import { useRead, useSettled, useStream } from "../data.js";
 import { clock, duration, moment, money, number, price, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Bar, Copyable, Field, Fold, Going, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
+import { Badge, Bar, Copyable, Field, Fold, Going, Newest, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
 import { joined, t } from "../words.js";
 
 // === costs and counts ===
@@ -110,8 +110,10 @@ function Trace({ id }) {
       ${attempts.map((one) => html`<h3>${t("Attempt {number}", "第 {number} 次尝试", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Recorded} of=${one} />`)}`}<//>`;
 }
 
+const MOST_TRACES = 100;
+
 function Traces() {
-  const read = useRead("/api/stats/proxy-debug/traces?limit=100", { every: 15 });
+  const read = useRead(`/api/stats/proxy-debug/traces?limit=${MOST_TRACES}`, { every: 15 });
   const columns = [
     [t("Time"), (row) => html`<span class="number">${moment(row.createdAt)}</span>`],
     [t("Model"), (row) => row.requestedModel ?? "–"],
@@ -120,7 +122,8 @@ function Traces() {
     [t("Path", "路径"), (row) => html`<span class="mono">${row.downstreamPath}</span>`, "less"],
   ];
   return html`<${Section} title=${t("Traces")} read=${read} empty=${NoTrace()}>${({ items }) => html`
-    <${List} label=${t("Traces")} rows=${items} columns=${columns} detail=${({ id }) => html`<${Trace} key=${id} id=${id} />`} />`}<//>`;
+    <${List} label=${t("Traces")} rows=${items} columns=${columns} detail=${({ id }) => html`<${Trace} key=${id} id=${id} />`} />
+    <${Newest} rows=${items} most=${MOST_TRACES} />`}<//>`;
 }
 
 function LogDetail({ id }) {

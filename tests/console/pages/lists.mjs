@@ -24,6 +24,15 @@ async function isSteady(one, label, text, filter = "q") {
 }
 
 export default {
+  async "a list that is cut says so"(world) {
+    await world.start();
+    const one = await world.open();
+    const event = (id) => ({ id, type: "status", title: `Event ${id}`, message: "", level: "info", read: true, relatedType: null, createdAt: new Date().toISOString() });
+    await one.page.route("**/api/events?*", (route) => route.fulfill({ json: Array.from({ length: 500 }, (_, at) => event(500 - at)) }));
+    await one.goto("/settings?tab=events");
+    await one.page.getByText("Only the newest 500 are shown.").waitFor();
+  },
+
   async "no cell of a list is cut on a small tablet"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o", "gpt-4o-mini"] });

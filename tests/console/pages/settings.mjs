@@ -331,6 +331,10 @@ export default {
     await one.page.getByText("No events.").waitFor();
     assert.equal((await world.gateway.api("GET", "/api/events/count")).count, 0);
     await one.page.getByLabel("Unread only").uncheck();
+    await one.page.getByLabel("Kind").selectOption("balance");
+    await one.page.getByText("No events.").waitFor();
+    assert.equal(new URL(one.page.url()).searchParams.get("type"), "balance");
+    await one.page.getByLabel("Kind").selectOption("status");
     await one.page.getByRole("button", { name: "Initialise account 1" }).first().waitFor();
     await one.page.getByRole("button", { name: "Delete all" }).click();
     await one.page.getByRole("dialog").getByRole("button", { name: "Delete all" }).click();

@@ -6,9 +6,9 @@ import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
 import {
-  Action, Badge, Copyable, Field, Fold, Form, Healthy, Kept, Level, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
+  Action, Badge, Copyable, Field, Filter, Fold, Form, Healthy, Kept, Level, Newest, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
 } from "../../parts.js";
-import { t } from "../../words.js";
+import { coded, t } from "../../words.js";
 
 // === backups ===
 
@@ -242,7 +242,7 @@ export function Updates() {
 const TASK = () => ({ pending: ["", t("waiting", "等待中")], running: ["warn", t("running", "进行中")], succeeded: ["good", t("done")], failed: ["bad", t("failed")] });
 
 export function Tasks() {
-  const read = useRead("/api/tasks?limit=200", { every: 5 });
+  const read = useRead(`/api/tasks?limit=${MOST_TASKS}`, { every: 5 });
   const columns = [
     [t("Task", "任务"), taskTitle],
     [t("State"), (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>`],
@@ -255,14 +255,19 @@ export function Tasks() {
     <${Table} label=${t("Log")} rows=${task.logs.map((line) => [clock(line.createdAt), line.message])} />
     ${task.result !== null && html`<${Fold} label=${result}><${Copyable} label=${result} text=${JSON.stringify(task.result, null, 2)} /><//>`}`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
-    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} detail=${detail} />`}<//>
+    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} detail=${detail} /><${Newest} rows=${value.tasks} most=${MOST_TASKS} />`}<//>
     ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Started"), t("Last seen", "最近在线")]}
       rows=${read.value.instances.map((one) => [html`${one.name} ${one.isThis && html`<${Badge} kind="good">${t("this one", "当前")}<//>`}`, one.version, html`<${Time} at=${one.startedAt} />`, html`<${Time} at=${one.lastSeenAt} />`])} /><//>`}`;
 }
 
+const EVENTS = ["checkin", "balance", "token", "proxy", "status", "site_notice"];
+const MOST_EVENTS = 500;
+const MOST_TASKS = 200;
+
 export function Events() {
   const [unread, setUnread] = useFilter("unread");
-  const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: unread ? 0 : 15 });
+  const [type] = useFilter("type");
+  const read = useRead(href("/api/events", { limit: MOST_EVENTS, read: unread && "false", type }), { every: unread ? 0 : 15, keeps: true });
   // An event that is open stays in the list of unread ones.
   const open = async (event) => { if (!event.read) { await post(`/api/events/${event.id}/read`).catch(() => {}); if (!unread) read.reload(); } };
   const columns = [
@@ -275,8 +280,10 @@ export function Events() {
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
       <${Action} act=${() => post("/api/events/read-all")} after=${read.reload}>${t("Mark all as read")}<//>
       <${Removal} label=${t("Delete all")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>
-    ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only", "仅未读")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
-      <${List} label=${t("Events")} rows=${events} columns=${columns} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;
+    ${(events) => html`<div class="filters"><${Filter} name="type" label=${t("Kind")} choices=${[["", t("All")], ...EVENTS.map((one) => [one, coded(one, one.replace("_", " "))])]} />
+        <${Field} kind="switch" label=${t("Unread only", "仅未读")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
+      <${List} label=${t("Events")} rows=${events} columns=${columns} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />
+      <${Newest} rows=${events} most=${MOST_EVENTS} />`}<//>`;
 }
 
 const WORK = () => [

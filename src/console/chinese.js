@@ -16,7 +16,7 @@ export const CHINESE = {
   "Model mapping": "模型映射", "Models of the group": "分组中的模型", "Priority {priority}": "优先级 {priority}",
   "Model or pattern": "模型或通配", "Create": "创建", "Time": "时间", "new": "新", "Status": "状态", "Tokens in / out": "令牌数 入 / 出", "Took": "用时",
   "Cost": "费用", "Requests": "请求", "Read again": "重新读取", "Traces": "跟踪", "Check now": "立即查询", "Search": "搜索", "Good": "成功", "Failed": "失败", "Client": "客户端",
-  "No requests yet.": "还没有请求。", "From the cache": "读取缓存", "Into the cache": "写入缓存", "Cache hits": "缓存命中", "Last used": "上次使用", "Name, if you like": "名称（可不填）", "Show more": "显示更多", "Latency": "延迟", "Tokens": "令牌数", "Request": "请求", "channel {id}": "通道 {id}", "Error": "错误",
+  "No requests yet.": "还没有请求。", "From the cache": "读取缓存", "Into the cache": "写入缓存", "Cache hits": "缓存命中", "Last used": "上次使用", "the first one": "第一个", "Name, if you like": "名称（可不填）", "Show more": "显示更多", "Latency": "延迟", "Tokens": "令牌数", "Request": "请求", "channel {id}": "通道 {id}", "Error": "错误",
   "Attempts": "尝试", "Name": "名称", "Show": "显示", "24 hours": "24 小时", "7 days": "7 天", "Keys of clients": "客户端密钥", "New key": "新建密钥",
   "Connect a client": "连接客户端", "Tags": "标签", "On": "启用", "Expires": "到期", "Group and tags": "分组和标签",
   "Reset usage": "重置用量", "Separated by commas.": "以逗号分隔。", "Done": "完成", "Description": "说明", "Routes": "路由", "Sites left out": "排除的站点",

@@ -80,7 +80,7 @@ function EditSite({ site, reload }) {
       ${field("postRefreshProbeEnabled", t("Probe after the models were read", "读取模型后探测"), { kind: "switch" })}
       ${String(values.postRefreshProbeEnabled) === "true" && html`<div class="filters">
         ${field("postRefreshProbeScope", t("What"), { choices: [["single", t("One model", "一个模型")], ["all", t("All")]] })}
-        ${values.postRefreshProbeScope === "single" && field("postRefreshProbeModel", t("Model"), { placeholder: t("the first one", "第一个") })}
+        ${values.postRefreshProbeScope === "single" && field("postRefreshProbeModel", t("Model"), { placeholder: t("the first one") })}
         ${field("postRefreshProbeLatencyThresholdMs", t("Slower is a failure, ms", "慢于此算失败，毫秒"), { kind: "number", min: 0, hint: t("0 is no limit.", "0 为不限。") })}</div>`}
     </div><div>
       ${field("globalWeight", t("Weight"), { kind: "number", min: 0.01, max: 100, step: "any" })}
@@ -134,18 +134,24 @@ function Models({ site, account }) {
 function Probe({ site }) {
   const known = useRead(`/api/sites/${site.id}/available-models`);
   const [told, setTold] = useState([]);
-  const run = (scope) => async () => {
+  const [modelName, setModelName] = useState("");
+  const models = known.value?.models ?? [];
+  const run = (query) => async () => {
     setTold([]);
-    for await (const { event, data } of events(await send("GET", `/api/sites/${site.id}/probe-stream?scope=${scope}`, { timeoutMs: 600_000 }))) {
+    let isWhole = false;
+    for await (const { event, data } of events(await send("GET", href(`/api/sites/${site.id}/probe-stream`, query), { timeoutMs: 600_000 }))) {
       const said = JSON.parse(data);
       if (event === "error") throw new Error(said.message);
       if (event === "model") setTold((before) => [...before, said]);
+      isWhole ||= event === "complete";
     }
+    if (!isWhole) throw new Error(t("The probe was cut off.", "探测中断。"));
   };
   const words = { supported: t("answers", "有回答"), unsupported: t("does not answer; switched off", "无回答，已停用"), inconclusive: t("inconclusive", "不确定") };
   return html`
     <${Note} kind="warn">${t("Tiny requests, which may cost something. What is not served is switched off at this site.", "极小的请求，可能产生费用。不提供的模型会在此站点停用。")}<//>
-    <div class="actions"><${Action} act=${run("single")}>${t("Probe one model", "探测一个模型")}<//><${Action} asks=${probes(`${site.name} (${known.value?.models.length ?? "?"})`)} act=${run("all")}>${t("Probe all models")}<//></div>
+    <div class="filters"><${Field} label=${t("Model")} value=${modelName} onChange=${setModelName} from=${[known]} choices=${[["", t("the first one")], ...models.map((name) => [name, name])]} /></div>
+    <div class="actions"><${Action} act=${run({ scope: "single", modelName })}>${t("Probe one model", "探测一个模型")}<//><${Action} asks=${probes(`${site.name} (${known.value?.models.length ?? "?"})`)} act=${run({ scope: "all" })}>${t("Probe all models")}<//></div>
     <div role="status"><ul class="plain">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
       <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul></div>`;
 }

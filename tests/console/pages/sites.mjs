@@ -190,8 +190,13 @@ export default {
     await one.page.getByRole("button", { name: "Mark as read" }).click();
     await gateway.eventually("the announcement is read", async () => (await gateway.api("GET", "/api/site-announcements"))[0].readAt);
     await one.page.getByRole("tab", { name: "Probe" }).click();
+    await one.page.getByLabel("Model", { exact: true }).selectOption("claude-sonnet-5");
     await one.page.getByRole("button", { name: "Probe one model" }).click();
-    await one.page.getByText("answers", { exact: true }).waitFor();
+    await one.page.locator("ul.plain li").filter({ hasText: "claude-sonnet-5" }).getByText("answers", { exact: true }).waitFor();
+    await one.page.route("**/probe-stream?*", (route) => route.fulfill({ contentType: "text/event-stream", body: "event: start\ndata: {}\n\n" }));
+    await one.page.getByRole("button", { name: "Probe one model" }).click();
+    await one.page.getByText("The probe was cut off.").waitFor();
+    await one.page.unroute("**/probe-stream?*");
     await one.isAccessible("a probe");
     one.answer = false;
     await one.page.locator(".detail").getByRole("button", { name: "Probe all models" }).click();

@@ -1,6 +1,6 @@
 // The start: sign-in, the frame, and the page that the address names.
 
-import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { followLinks, mayLeave, useAddress } from "./address.js";
 import { Failure, get, listen, tell, token } from "./api.js";
 import { readEarly, useRead, useTicks } from "./data.js";
@@ -62,6 +62,12 @@ function Frame({ onSignOut, onLanguage }) {
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, []);
+  // A link in the former page is gone with its focus, which goes on at the new page.
+  const shown = useRef(path);
+  useEffect(() => {
+    if (shown.current !== path && document.activeElement === document.body) document.getElementById("page").focus({ preventScroll: true });
+    shown.current = path;
+  }, [path]);
   useEffect(() => { document.title = `${t(name)} · Switchyard`; });
   return html`
     <a class="skip" href="#page">${t("Skip to content", "跳到正文")}</a>

@@ -127,6 +127,23 @@ export default {
     }
   },
 
+  async "the focus goes on at the new page when its link is gone"(world) {
+    await world.start();
+    const one = await world.open();
+    await one.goto("/");
+    assert.equal(await one.page.evaluate(() => document.activeElement.tagName), "BODY");
+    await one.page.getByRole("link", { name: "Add a site" }).press("Enter");
+    await one.page.getByRole("dialog").waitFor();
+    await one.page.getByRole("button", { name: "Close" }).click();
+    await one.goto("/routes");
+    await one.page.getByRole("link", { name: "No models yet." }).press("Enter");
+    await one.page.getByRole("heading", { name: "Sites", exact: true }).waitFor();
+    await one.page.waitForFunction(() => document.activeElement.id === "page");
+    await one.page.getByRole("link", { name: "Log", exact: true }).press("Enter");
+    await one.page.getByRole("heading", { name: "Log", exact: true }).waitFor();
+    assert.equal(await one.page.evaluate(() => document.activeElement.textContent.trim()), "Log");
+  },
+
   async "a server that is away is told, and comes back by itself"(world) {
     const gateway = await world.start();
     const one = await world.open();

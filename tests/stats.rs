@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gateway, Home, Setup, Upstream, eventually};
+use crate::support::paths::CHAT;
+use crate::support::{self, Gate, Gateway, Home, Reply, Setup, Upstream, eventually};
 
 /// A gateway with two sites, restarted with the rows that `rows` (SQL) put into its file.
 struct Seeded {
@@ -173,6 +174,7 @@ fn the_summary_counts_what_active_sites_have_and_did() {
             "todayCheckin": {"success": 2, "failed": 1, "total": 3},
             "proxy24h": {"success": 1, "failed": 1, "total": 2, "totalTokens": 100}, "cacheHitRatio": null,
             "performance": {"windowSeconds": 60, "requestsPerMinute": 0, "tokensPerMinute": 0},
+            "inFlight": 0,
         })
     );
     seeded.gateway.client().chat("alpha").expect(200);
@@ -189,6 +191,25 @@ fn the_summary_counts_what_active_sites_have_and_did() {
     let gone = seeded.get("/api/stats/dashboard?view=summary&refresh=true");
     assert_eq!((&gone["totalUsed"], &gone["totalAccounts"]), (&fresh["totalUsed"], &json!(1)));
     assert_eq!(gone["proxy24h"], fresh["proxy24h"]);
+}
+
+#[test]
+fn the_summary_counts_requests_in_progress_although_it_is_kept() {
+    let seeded = Seeded::with(ONE_ZONE, &[]);
+    let in_flight = || seeded.get("/api/stats/dashboard?view=summary")["inFlight"].as_i64();
+    assert_eq!(in_flight(), Some(0));
+    let gate = Gate::new();
+    let message = json!({"role": "assistant", "content": "x"});
+    let answer = json!({"id": "1", "object": "chat.completion", "created": 1, "model": "alpha",
+                        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+    seeded.upstreams[0].answer_once(CHAT, Reply::json(200, &answer).head_waits_for(&gate));
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| seeded.gateway.client().chat("alpha").expect(200));
+        eventually("the request is counted", || (in_flight() == Some(1)).then_some(()));
+        gate.open();
+        running.join().expect("no panic");
+    });
+    eventually("it is over", || (in_flight() == Some(0)).then_some(()));
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
         let (summary, origin) =
             kept::get(&admin.stats, &admin.core, "summary", SUMMARY_TTL, refresh, load).await?;
         shown.extend(summary.as_object().cloned().unwrap_or_default());
+        shown.insert("inFlight".to_owned(), json!(admin.core.metrics.in_flight.get()));
         headers.push((SUMMARY_CACHE, origin.as_str()));
     }
     if view != "summary" {

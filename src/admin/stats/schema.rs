@@ -35,6 +35,7 @@ static DASHBOARD: Object = Object::new(
         may("proxy24h", Of(&CALLS)),
         may("cacheHitRatio", OrNull(&Number)),
         may("performance", Of(&PERFORMANCE)),
+        may("inFlight", Integer).about("Requests in progress at an upstream, at this moment"),
         may("siteAvailability", List(&Of(&SITE_AVAILABILITY))),
         may("modelAnalysis", Of(&ANALYSIS)),
     ],

@@ -1,6 +1,6 @@
 // The page Overview: the first steps until a request has been answered, then figures, troubles, news, and each site's day.
 
-import { get, post, send } from "../api.js";
+import { get, post } from "../api.js";
 import { Curve, Strip, dateOf, datesUntil } from "../chart.js";
 import { useNow, useRead } from "../data.js";
 import { clock, duration, money, number, percent, short } from "../format.js";
@@ -102,8 +102,6 @@ function Guide({ accounts }) {
   }}<//>`;
 }
 
-const inFlight = async (path) => Number(/^switchyard_requests_in_flight (\S+)$/m.exec(await (await send("GET", path)).text())?.[1]);
-
 // The trend has only days with usage; the others are 0.
 function spendOf(trend, today) {
   const told = new Map(trend.map(({ date, sites }) => [date, Object.values(sites).reduce((sum, site) => sum + site.spend, 0)]));
@@ -112,8 +110,7 @@ function spendOf(trend, today) {
 
 function Figures({ day, accounts, today }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
-  const flight = useRead("/metrics", { every: 10, read: inFlight });
-  return html`<${Section} read=${day} class="plain">${({ totalBalance, totalUsed, todaySpend, todayReward, todayCheckin, activeAccounts, totalAccounts, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
+  return html`<${Section} read=${day} class="plain">${({ totalBalance, totalUsed, todaySpend, todayReward, todayCheckin, activeAccounts, totalAccounts, proxy24h, performance, inFlight, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
     const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> <${Unread} read=${read} /></dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
@@ -124,7 +121,7 @@ function Figures({ day, accounts, today }) {
       ${figure(t("Failed attempts", "失败的尝试"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Tokens"), short(proxy24h.totalTokens), null, t("24 hours"))}
       ${figure(t("Attempts a minute", "每分钟尝试数"), number(performance.requestsPerMinute), null, t("{count} tokens", "{count} 令牌", { count: short(performance.tokensPerMinute) }))}
-      ${flight.failure?.status !== 404 && figure(t("In flight", "处理中"), number(flight.value), null, null, flight)}
+      ${figure(t("In flight", "处理中"), number(inFlight))}
       ${figure(t("Accounts in use", "启用的账号"), `${number(activeAccounts)} / ${number(totalAccounts)}`)}
       ${todayCheckin.total > 0 && figure(t("Check-ins"), html`<span class=${todayCheckin.failed ? "bad-text" : ""}>${number(todayCheckin.success)} / ${number(todayCheckin.total)}</span>`, null, t("{reward} gained today", "今日获得 {reward}", { reward: money(todayReward) }))}
       ${cacheHitRatio !== null && figure(t("Cache hits"), percent(100 * cacheHitRatio, 1), null, t("24 hours"))}

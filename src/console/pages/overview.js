@@ -68,20 +68,22 @@ export function Events() {
 
 // === the page ===
 
-// Whether any request has been answered: from the log, else from the sums, which stay when the log is cleared.
-const wasAnswered = async () => (await get("/api/stats/proxy-logs?status=success&limit=1")).items.length > 0
+// Whether any request has been answered, when none was in the last 24 hours: from the log, else from the sums, which stay when the
+// log is cleared.
+const wasAnswered = async () => (await get("/api/stats/proxy-logs?view=query&status=success&limit=1")).items.length > 0
   || (await get("/api/stats/model-by-site?days=90")).models.some(({ tokens }) => tokens > 0);
 
 export function Page() {
   const accounts = useRead("/api/accounts", { every: 20 });
-  const answered = useRead("answered", { every: 15, read: wasAnswered });
   const day = useRead("/api/stats/dashboard", { every: 15 });
+  const wasToday = day.value?.proxy24h.success > 0;
+  const answered = useRead(!wasToday && (day.value || day.failure) ? "answered" : null, { every: 15, read: wasAnswered });
   const settings = useRead("/api/settings/runtime");
   const today = dateOf(Date.now(), settings.value?.serverTimeZone);
-  const isAnswered = day.value?.proxy24h.success > 0 || answered.value;
+  const isAnswered = wasToday || answered.value;
   // If it cannot be known whether a request has been answered, the figures are shown.
   const beginning = isAnswered === false ? html`<${Guide} accounts=${accounts} />`
-    : isAnswered || answered.failure ? html`<${Failed} of=${answered} /><${Figures} day=${day} accounts=${accounts} today=${today} />` : html`<${Section} read=${answered} />`;
+    : isAnswered || answered.failure ? html`<${Failed} of=${answered} /><${Figures} day=${day} accounts=${accounts} today=${today} />` : html`<${Section} read=${day.value ? answered : day} />`;
   return html`${beginning}<${Troubles} accounts=${accounts} settings=${settings} />${isAnswered !== false && html`<${Hours} day=${day} />`}<${Events} />`;
 }
 

@@ -489,7 +489,14 @@ export default {
     await one.page.getByLabel("Name", { exact: true }).fill("<b>Both</b>");
     await one.isAccessible("accounts as one");
     await one.page.getByRole("button", { name: "Create", exact: true }).click();
-    await one.page.getByRole("button", { name: "One until it fails" }).click();
+    const unit = one.page.locator("li").filter({ hasText: "<b>Both</b>" });
+    await unit.getByText("2 accounts · In turn").waitFor();
+    await unit.getByRole("button", { name: "Edit" }).click();
+    await dialogOf(one).getByLabel("Name", { exact: true }).fill("<b>All</b>");
+    await dialogOf(one).getByLabel("Strategy").selectOption({ label: "One until it fails" });
+    await one.isAccessible("the form of a route unit");
+    await dialogOf(one).getByRole("button", { name: "Save" }).click();
+    await dialogOf(one).waitFor({ state: "hidden" });
     await one.page.getByRole("button", { name: "Separate them" }).click();
     await dialogOf(one).getByText("<b>Both</b>").waitFor();
     await dialogOf(one).getByRole("button", { name: "Separate them" }).click();
@@ -502,7 +509,7 @@ export default {
     await gateway.eventually("the proxy is sent", () => asked.length === 5);
     assert.deepEqual(asked.slice(1), [
       ["POST", "/api/oauth/route-units", { accountIds: [account.id, account.id + 1], name: "<b>Both</b>", strategy: "round_robin" }],
-      ["PATCH", "/api/oauth/route-units/4", { strategy: "stick_until_unavailable" }],
+      ["PATCH", "/api/oauth/route-units/4", { name: "<b>All</b>", strategy: "stick_until_unavailable" }],
       ["DELETE", "/api/oauth/route-units/4", null],
       ["PATCH", `/api/oauth/connections/${account.id}/proxy`, { proxyUrl: "socks5://127.0.0.1:9" }],
     ]);

@@ -4,7 +4,7 @@ import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
 import { money, number, percent } from "../../format.js";
 import {
-  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, partsOf, useDraft,
+  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, InDialog, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, partsOf, useDraft,
   useEffect, useState
 } from "../../parts.js";
 import { coded, count, explain, t } from "../../words.js";
@@ -252,16 +252,21 @@ function OwnProxy({ connection, path, after }) {
     ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}<//>`;
 }
 
+function EditUnit({ unit: { id, name, strategy }, ways, onDone }) {
+  const draft = useDraft({ name, strategy });
+  return html`<${Form} draft=${draft} act=${() => send("PATCH", `/api/oauth/route-units/${id}`, { body: draft.changes })} after=${onDone}>
+    ${draft.field("name", t("Name"))} ${draft.field("strategy", t("Strategy"), { choices: ways })}<//>`;
+}
+
 // Route units: accounts of one provider that share one channel in each route, and how the next account is chosen.
 function Units({ items, after }) {
   const draft = useDraft({ accountIds: [], name: "", strategy: "round_robin" });
   const { values, field, set } = draft;
   const units = [...new Map(items.filter((one) => one.routeUnit).map((one) => [one.routeUnit.id, { ...one.routeUnit, provider: one.provider }])).values()];
   const ways = [["round_robin", t("In turn", "轮流")], ["stick_until_unavailable", t("One until it fails", "用到失效为止")]];
-  const change = async (id, strategy) => { await send("PATCH", `/api/oauth/route-units/${id}`, { body: { strategy } }); after(); };
   return html`<p class="hint">${t("A model then has one channel for all of them, with one probability.", "模型对它们只有一个通道，概率合一。")}</p>
-    <ul class="plain">${units.map((unit) => html`<li key=${unit.id}><strong><bdi>${unit.name}</bdi></strong> <span class="quiet">${unit.provider} · ${count(unit.memberCount, "{count} account", "{count} accounts")}</span>
-      <div class="actions">${ways.map(([way, label]) => html`<${Action} key=${way} class=${way === unit.strategy ? "first" : "quiet"} disabled=${way === unit.strategy} act=${() => change(unit.id, way)}>${label}<//>`)}
+    <ul class="plain">${units.map((unit) => html`<li key=${unit.id}><strong><bdi>${unit.name}</bdi></strong> <span class="quiet">${unit.provider} · ${count(unit.memberCount, "{count} account", "{count} accounts")} · ${new Map(ways).get(unit.strategy)}</span>
+      <div class="actions"><${InDialog} class="quiet" label=${t("Edit")} title=${unit.name} after=${after}>${(done) => html`<${EditUnit} unit=${unit} ways=${ways} onDone=${done} />`}<//>
         <${Removal} label=${t("Separate them", "拆开")} title=${t("Separate these accounts?", "拆开这些账号？")} name=${unit.name}
           consequence=${t("Each gets channels of its own again.", "各自重新有自己的通道。")} act=${() => remove(`/api/oauth/route-units/${unit.id}`)} after=${after} /></div></li>`)}</ul>
     <${Form} draft=${draft} act=${() => post("/api/oauth/route-units", values)} after=${after} verb=${t("Create")} disabled=${values.accountIds.length < 2 || !values.name.trim()}>

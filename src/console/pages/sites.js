@@ -183,6 +183,7 @@ function AccountDetail({ account, site, reload }) {
     <div class="actions">
       ${can.canRefreshBalance && action(t("Read the balance", "读取余额"), () => recheck(account))}
       ${action(t("Read the models", "读取模型"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}
+      <${TaskAction} start=${() => post("/api/models/probe", { accountId: id })} after=${reload} asks=${probes(nameOf(account))}>${t("Probe all models")}<//>
       ${can.canCheckin && action(t("Check in"), async () => good(await post(`/api/checkin/trigger/${id}`)), ({ message }) => html`<bdi>${message}</bdi>`)}
       ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
       ${isSession && hasSessions(site.platform) && html`<${InDialog} label=${t("Log in again")}>${() => html`<${AddAccount} site=${site} account=${account} reload=${reload} />`}<//>`}

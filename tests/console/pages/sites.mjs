@@ -213,7 +213,7 @@ export default {
     assert.deepEqual(await gateway.api("GET", "/api/site-announcements"), []);
   },
 
-  async "the limits of an account tell what is left of them"(world) {
+  async "an account tells what is left of its limits, and its models are probed after a question"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });
     const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
@@ -225,6 +225,10 @@ export default {
     });
     await one.goto(`/sites?open=a${account.id}`);
     await one.page.locator("dl.pairs").getByText("25 % · 750 of 1,000 left").waitFor();
+    one.answer = true;
+    await one.page.locator(".detail").getByRole("button", { name: "Probe all models" }).click();
+    await gateway.eventually("the account is probed", async () => (await gateway.api("GET", "/api/tasks")).tasks.some(({ dedupeKey, status }) => dedupeKey === `model-availability-probe-${account.id}` && status === "succeeded"));
+    assert.deepEqual(one.asked, [`Probe all models of Account ${account.id}?`]);
   },
 
   async "an announcement tells its level, its end and its source, and links to a web page only"(world) {

@@ -205,6 +205,8 @@ export function useMarks() {
 }
 
 const NAMED = 8;
+// The number of rows in one request: of more keys, the server would leave out the rest.
+const SENT = 500;
 
 // Actions on all `rows` (`{id, name}`) at once: `path` names the resource, `label` the count. `children` is a function of
 // `send(action, more)` and draws further actions. `onAll`, if given, is called with the rows to mark instead: `all`, or none.
@@ -212,9 +214,16 @@ export function Batch({ path, rows, all = rows, onAll, label: labelOf, actions =
   const [failed, setFailed] = useState([]);
   const label = labelOf(rows.length);
   const send = async (action, more) => {
-    const { failedItems = [] } = await post(`/api/${path}/batch`, { ids: rows.map(({ id }) => id), action, ...more }, { timeoutMs: 300_000 });
-    setFailed(failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
-    await after();
+    const failures = [];
+    try {
+      for (let at = 0; at < rows.length; at += SENT) {
+        const { failedItems = [] } = await post(`/api/${path}/batch`, { ids: rows.slice(at, at + SENT).map(({ id }) => id), action, ...more }, { timeoutMs: 300_000 });
+        failures.push(...failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
+      }
+    } finally {
+      setFailed(failures);
+      await after();
+    }
   };
   const names = `${label}\n\n${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
   return html`

@@ -296,6 +296,23 @@ export default {
     assert.equal(await status("sk-fresh-key-1"), 200);
   },
 
+  async "of more keys than fit in one request all are changed"(world) {
+    await world.start();
+    const key = await makeKey(world, "One");
+    const one = await world.open();
+    const { items: [item], ...summary } = await world.gateway.api("GET", "/api/downstream-keys/summary?range=24h");
+    await one.page.route("**/api/downstream-keys/summary?*", (route) => route.fulfill({ json: { ...summary, items: Array.from({ length: 1001 }, (_, at) => ({ ...item, id: key.id + at, name: `Key ${at}` })) } }));
+    const sent = [];
+    await one.page.route("**/api/downstream-keys/batch", (route) => { sent.push(route.request().postDataJSON()); return route.fulfill({ json: { success: true, successIds: [], failedItems: [] } }); });
+    await one.goto("/keys");
+    await one.page.getByLabel("Select Key 0").check();
+    await one.page.getByRole("button", { name: "Choose all 1001" }).click();
+    await one.page.getByRole("group", { name: "1001 keys chosen" }).getByRole("button", { name: "Switch on" }).click();
+    await one.page.getByRole("status").getByText("Done", { exact: true }).waitFor();
+    assert.deepEqual(sent.map(({ action, ids }) => [action, ids.length]), [["enable", 500], ["enable", 500], ["enable", 1]]);
+    assert.equal(new Set(sent.flatMap(({ ids }) => ids)).size, 1001);
+  },
+
   async "several keys are changed at once, and those that fail are named"(world) {
     await world.start();
     const keys = [];

@@ -527,6 +527,10 @@ export default {
     await dialogOf(one).getByText("no refresh token").waitFor();
     assert.deepEqual(asked.at(-1), ["POST", "/api/oauth/import", { items: [{ type: "codex" }, {}], proxyUrl: "socks5://127.0.0.1:8" }]);
     await one.isAccessible("an import of connections");
+    await dialogOf(one).getByLabel("JSON").fill(JSON.stringify(Array.from({ length: 250 }, (_, at) => ({ type: "codex", email: `${at}@example.com` }))));
+    await dialogOf(one).getByRole("button", { name: "Import" }).click();
+    await gateway.eventually("all are sent", () => asked.filter(([, path]) => path.endsWith("/import")).length === 4);
+    assert.deepEqual(asked.slice(-3).map(([, , { items }]) => items.length), [100, 100, 50]);
   },
 
   async "of many connections some are drawn, and one is found by its name"(world) {

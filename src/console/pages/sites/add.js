@@ -279,9 +279,14 @@ export function ImportConnections({ onClose, reload }) {
   const { values, changes: { text = "", ...proxy }, field, set } = useDraft({ text: "", proxyUrl: "", useSystemProxy: false });
   const [items, setItems] = useState([]);
   const act = async () => {
-    const data = JSON.parse(text);
-    setItems((await post("/api/oauth/import", { items: [].concat(data), ...proxy }, { timeoutMs: 300_000 })).items);
-    reload();
+    const data = [].concat(JSON.parse(text));
+    setItems([]);
+    try {
+      for (let at = 0; at < data.length; at += ASKED) {
+        const { items: more } = await post("/api/oauth/import", { items: data.slice(at, at + ASKED), ...proxy }, { timeoutMs: 300_000 });
+        setItems((before) => [...before, ...more]);
+      }
+    } finally { reload(); }
   };
   return html`<${Dialog} title=${t("Import connections")} onClose=${onClose}>
     <${Form} act=${act} verb=${t("Import")} disabled=${!text.trim()}>

@@ -16,10 +16,12 @@ const MOST = 50;
 // A table of rows `{name, link, days, calls, spend, cacheReadTokens}`, the largest first: the name links to the requests, the bar to the days.
 function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
-    const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
+    const all = rowsOf(value).sort((one, other) => other[what] - one[what]);
+    const rows = all.slice(0, MOST);
     const most = Math.max(1e-9, rows[0]?.[what]);
     return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("From the cache"), t("Share", "占比")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend), short(row.cacheReadTokens),
-      html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />`;
+      html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />
+      ${all.length > MOST && html`<p class="quiet">${t("{count} more", { count: all.length - MOST })}</p>`}`;
   }}<//>`;
 }
 

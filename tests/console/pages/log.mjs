@@ -228,6 +228,14 @@ export default {
     await one.page.getByText("4 attempts, 0 failed").waitFor();
   },
 
+  async "sums that are cut say how many there are"(world) {
+    await start(world);
+    const one = await world.open();
+    await one.page.route("**/api/stats/model-by-site?*", (route) => route.fulfill({ json: { models: Array.from({ length: 60 }, (_, at) => ({ model: `model-${at}`, calls: 1, spend: 60 - at, tokens: 1, cacheReadTokens: 0 })) } }));
+    await one.goto("/log?tab=sums");
+    await one.page.locator("section").filter({ hasText: "By model" }).getByText("10 more").waitFor();
+  },
+
   async "hostile names are text, on a phone and in Chinese; a failed read is told"(world) {
     const { gateway } = await start(world);
     await gateway.api("PUT", "/api/sites/1", { name: HOSTILE.slice(0, 100) });

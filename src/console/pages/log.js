@@ -25,9 +25,12 @@ function Shares({ title, read, rowsOf, what, shown }) {
   }}<//>`;
 }
 
+const PERIODS = ["1", "7", "30", "90"];
+
 function Sums() {
   const { path, query, setQuery } = useAddress();
-  const { days = "7", what = "spend", site = "", model = "", key = "" } = query;
+  const { what = "spend", site = "", model = "", key = "" } = query;
+  const days = PERIODS.includes(query.days) ? query.days : "7";
   const sites = useRead(`/api/stats/site-trend?days=${days}`, { every: 30 });
   const ofModel = useRead(model ? href("/api/stats/site-trend", { days, model }) : null, { every: 30 });
   const ofKey = useRead(key ? href(`/api/downstream-keys/${key}/trend`, { range: "all", timeZone: ZONE }) : null, { every: 30 });
@@ -55,7 +58,7 @@ function Sums() {
   const common = { what, shown };
   return html`
     <div class="filters">
-      ${field("days", t("Days", "天数"), days, ["1", "7", "30", "90"].map((some) => [some, some]))}
+      ${field("days", t("Days", "天数"), days, PERIODS.map((some) => [some, some]))}
       ${field("what", t("Show"), what, [["spend", t("Cost")], ["calls", t("Requests")]])}
       ${field("site", t("Site"), site, all([...bySite].map(([id, one]) => [id, one.name]), site))}
       ${field("model", t("Model"), model, all((models.value?.models ?? []).slice(0, 500).map((one) => [one.model, one.model]), model))}

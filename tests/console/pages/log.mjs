@@ -223,6 +223,8 @@ export default {
     await one.page.getByLabel("Key", { exact: true }).selectOption({ label: "Family" });
     await one.page.getByText("2 in total").waitFor();
     assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "");
+    await one.goto("/log?tab=sums&what=calls&key=1&days=some");
+    await one.page.getByText("2 in total").waitFor();
     await one.page.getByLabel("Key", { exact: true }).selectOption("");
     await by("By site").getByRole("link", { name: "Main line", exact: true }).click();
     await one.page.getByText("4 attempts, 0 failed").waitFor();

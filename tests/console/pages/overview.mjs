@@ -116,6 +116,19 @@ export default {
     await one.isAccessible("the figures");
   },
 
+  async "amounts are drawn where the system imposes its colours, too"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await (await gateway.chat("gpt-4o")).text();
+    await gateway.eventually("the answer is counted", async () => (await gateway.api("GET", "/api/stats/dashboard?refresh=1")).siteAvailability[0]?.totalRequests);
+    const one = await world.open();
+    await one.page.emulateMedia({ forcedColors: "active" });
+    await one.goto("/");
+    const [hour, page] = await one.page.locator(".strip i.good").first().evaluate((cell) => [cell, document.body].map((place) => getComputedStyle(place).backgroundColor));
+    assert.notEqual(hour, page);
+  },
+
   async "a full disk is in the red list"(world) {
     await world.start();
     const one = await world.open();

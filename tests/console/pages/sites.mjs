@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 const HOSTILE = `<img src=x onerror=alert(1)>\u202Eevil ${"long ".repeat(90)}`;
 const CONNECTION = { accountId: 1, siteId: 1, provider: "codex", email: "ann@example.com", planType: "plus", modelCount: 2, modelsPreview: [], routeChannelCount: 2,
   accountKey: "workspace-7", projectId: "a-project", tokenExpiresAt: new Date(Date.now() + 7_300_000).toISOString(),
-  status: "healthy", quota: { subscription: { activeUntil: new Date(Date.now() + 200_000_000).toISOString() }, providerMessage: "The plan is paid",  windows: { fiveHour: { supported: true, used: 37.5, limit: 100, resetAt: new Date(Date.now() + 3_600_000).toISOString() }, sevenDay: { supported: false } } } };
+  status: "abnormal", accountStatus: "expired", quota: { subscription: { activeUntil: new Date(Date.now() + 200_000_000).toISOString() }, providerMessage: "The plan is paid",  windows: { fiveHour: { supported: true, used: 37.5, limit: 100, resetAt: new Date(Date.now() + 3_600_000).toISOString() }, sevenDay: { supported: false } } } };
 
 const dialogOf = (one) => one.page.getByRole("dialog");
 
@@ -582,7 +582,7 @@ export default {
     await one.goto("/sites");
     await one.page.getByText("ann@example.com").waitFor();
     await one.page.getByRole("img", { name: /37.5|38/ }).waitFor();
-    for (const words of ["workspace-7 · a-project", "2 channels", "Plan until in 2 days · Token until in 2 hours", "The plan is paid"]) await one.page.getByRole("article").getByText(words).waitFor();
+    for (const words of ["expired", "workspace-7 · a-project", "2 channels", "Plan until in 2 days · Token until in 2 hours", "The plan is paid"]) await one.page.getByRole("article").getByText(words).waitFor();
     await one.page.getByRole("button", { name: "Connect by login" }).click();
     const dialog = dialogOf(one);
     await dialog.getByText("The vendor may not like this.").waitFor();

@@ -216,11 +216,12 @@ export function Connections({ accounts, text, reload, onLogin }) {
     if (failed) throw new Failure("refused", t("{count} failed", { count: failed }));
   }}>${label}<//>`;
   const actions = read.value && limits(read.value.items, t("Read all limits", "读取全部限额"));
+  const statuses = { expired: t("expired"), disabled: t("off"), unhealthy: t("unhealthy") };
   const draw = (one) => {
     const name = html`<bdi>${titleOf(one)}</bdi>`;
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
-      <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Healthy} is=${one.status === "healthy"} /></h3>
+      <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Healthy} is=${one.status === "healthy"} /> ${statuses[one.accountStatus] && html`<${Badge} kind="warn">${statuses[one.accountStatus]}<//>`}</h3>
       <p class="quiet"><bdi>${[one.accountKey, one.projectId].filter(Boolean).join(" · ")}</bdi></p>
       <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} · ${count(one.routeChannelCount, "{count} channel", "{count} channels", "{count} 个通道")}
         ${[[t("Plan until", "套餐至"), one.quota?.subscription?.activeUntil], [t("Token until", "令牌有效至"), one.tokenExpiresAt], [t("Limits reset", "限额重置于"), one.quota?.lastLimitResetAt]]

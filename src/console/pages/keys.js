@@ -7,7 +7,7 @@ import { useRead } from "../data.js";
 import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Going, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Table, Tabs, Time, fieldsOf, html,
+  Badge, Batch, Bound, Copyable, Dialog, Filter, Fold, Form, Going, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Table, Tabs, Time, fieldsOf, html,
   merged, newKey, partsOf, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";

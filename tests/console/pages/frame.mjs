@@ -69,7 +69,7 @@ export default {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });
     await world.gateway.addSite("Main line", stub.url, "sk-one");
-    for (const [locale, width, dark] of [["en", 1280, false], ["zh-CN", 375, true], ["en", 375, false], ["zh-CN", 1280, true]]) {
+    for (const [locale, width, dark] of [["en", 1280, false], ["en", 320, false], ["zh-CN", 375, true], ["en", 375, false], ["zh-CN", 1280, true]]) {
       const one = await world.open({ locale, width, dark });
       for (const path of ["/", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"]) {
         await one.goto(path);

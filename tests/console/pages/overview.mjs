@@ -127,6 +127,7 @@ export default {
     await one.goto("/");
     const [hour, page] = await one.page.locator(".strip i.good").first().evaluate((cell) => [cell, document.body].map((place) => getComputedStyle(place).backgroundColor));
     assert.notEqual(hour, page);
+    assert.ok(await one.page.locator(".strip").first().evaluate((strip) => strip.getBoundingClientRect().right <= strip.parentElement.getBoundingClientRect().right), "the last hour is whole");
   },
 
   async "a full disk is in the red list"(world) {

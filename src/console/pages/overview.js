@@ -68,8 +68,8 @@ export function Events() {
 
 // === the page ===
 
-// Whether any request has been answered, when none was in the last 24 hours: from the log, else from the sums, which stay when the
-// log is cleared.
+// Whether any request has been answered, if none was in the last 24 hours: from the log, else from the sums, which stay when
+// the log is cleared.
 const wasAnswered = async () => (await get("/api/stats/proxy-logs?view=query&status=success&limit=1")).items.length > 0
   || (await get("/api/stats/model-by-site?days=90")).models.some(({ tokens }) => tokens > 0);
 

@@ -169,7 +169,7 @@ export default {
     await one.page.unroute("**/api/stats/dashboard**");
     await one.page.getByRole("button", { name: "Try again" }).first().click();
     await one.page.getByText("Spent today").waitFor();
-    // Failures are also shown for the reads of whether a request was answered, if none was today, and of the low-balance threshold.
+    // Failures are also shown for the reads of whether a request was answered, if none was today, and of the lowest balance.
     await one.page.route("**/api/stats/dashboard", async (route) => {
       const told = await (await route.fetch()).json();
       return route.fulfill({ json: { ...told, proxy24h: { ...told.proxy24h, success: 0 } } });

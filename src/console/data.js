@@ -5,13 +5,12 @@ import { events, get, listen, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
-// Requests that were sent before their page could be drawn, by path.
+// Requests that were sent before their page could be drawn, by path. The page repeats one that has failed.
 const early = new Map();
 export function readEarly(path) {
   const answer = get(path);
-  // The page that takes the answer handles its failure.
-  answer.catch(() => {});
   early.set(path, answer);
+  answer.catch(() => early.delete(path));
 }
 function take(path) {
   const answer = early.get(path) ?? get(path);

@@ -204,6 +204,11 @@ export function useMarks() {
   return { keys, setKeys, flip, tick };
 }
 
+// Cuts a list into portions of `most` items.
+export function* portions(list, most) {
+  for (let at = 0; at < list.length; at += most) yield list.slice(at, at + most);
+}
+
 const NAMED = 8;
 // The number of rows in one request: of more keys, the server would leave out the rest.
 const SENT = 500;
@@ -216,8 +221,8 @@ export function Batch({ path, rows, all = rows, onAll, label: labelOf, actions =
   const send = async (action, more) => {
     const failures = [];
     try {
-      for (let at = 0; at < rows.length; at += SENT) {
-        const { failedItems = [] } = await post(`/api/${path}/batch`, { ids: rows.slice(at, at + SENT).map(({ id }) => id), action, ...more }, { timeoutMs: 300_000 });
+      for (const some of portions(rows, SENT)) {
+        const { failedItems = [] } = await post(`/api/${path}/batch`, { ids: some.map(({ id }) => id), action, ...more }, { timeoutMs: 300_000 });
         failures.push(...failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
       }
     } finally {

@@ -16,10 +16,10 @@ use crate::time::{self, Millis, iso};
 /// Maximum number of models that are named for an account.
 const NAMED: usize = 5;
 
-/// An account with resting channels.
+/// An account with channels that cool or are limited.
 struct CoolingAccount<'a> {
     account: &'a Account,
-    /// The upstream's names of the models that rest.
+    /// The upstream's names of the models of these channels.
     models: BTreeSet<&'a str>,
     /// When the last of the channels may be used again.
     until: Millis,
@@ -36,14 +36,14 @@ pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
         cooling.until = cooling.until.max(until);
         cooling.models.extend(channel.source_model.as_ref().map(|model| model.as_str()));
     }
-    let shown: Vec<Value> = accounts.values().map(CoolingAccount::shown).collect();
-    Ok(http::json(StatusCode::OK, &shown))
+    let list: Vec<Value> = accounts.values().map(CoolingAccount::to_json).collect();
+    Ok(http::json(StatusCode::OK, &list))
 }
 
 // === impl CoolingAccount ===
 
 impl CoolingAccount<'_> {
-    fn shown(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "accountId": self.account.id,
             "username": self.account.username,

@@ -355,7 +355,7 @@ static COOLING_ACCOUNT: Object = Object::new(
         has("username", OrNull(&Text)),
         has("siteId", Id),
         has("siteName", Text),
-        has("modelCount", Count).about("The number of models whose channels rest"),
+        has("modelCount", Count).about("The number of models of these channels"),
         has("models", List(&Text)).about("The first five, by their names at the upstream"),
         has("until", Time).about("When the last of the channels may be used again"),
     ],

@@ -4,8 +4,8 @@ import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
 import { money, number, percent } from "../../format.js";
 import {
-  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, InDialog, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, partsOf, useDraft,
-  useEffect, useState
+  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, InDialog, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, partsOf, portions,
+  useDraft, useEffect, useState
 } from "../../parts.js";
 import { coded, count, explain, t } from "../../words.js";
 
@@ -209,8 +209,8 @@ export function Connections({ accounts, text, reload, onLogin }) {
   // Why a reading failed stands at the connection.
   const limits = (accounts, label) => html`<${Action} done=${t("Done")} act=${async () => {
     let failed = 0;
-    for (let at = 0; at < accounts.length; at += ASKED) {
-      failed += (await post("/api/oauth/connections/quota/refresh-batch", { accountIds: accounts.slice(at, at + ASKED).map((one) => one.accountId) }, { timeoutMs: 300_000 })).failed;
+    for (const some of portions(accounts, ASKED)) {
+      failed += (await post("/api/oauth/connections/quota/refresh-batch", { accountIds: some.map((one) => one.accountId) }, { timeoutMs: 300_000 })).failed;
     }
     after();
     if (failed) throw new Failure("refused", t("{count} failed", { count: failed }));
@@ -283,8 +283,8 @@ export function ImportConnections({ onClose, reload }) {
     const data = [].concat(JSON.parse(text));
     setItems([]);
     try {
-      for (let at = 0; at < data.length; at += ASKED) {
-        const { items: more } = await post("/api/oauth/import", { items: data.slice(at, at + ASKED), ...proxy }, { timeoutMs: 300_000 });
+      for (const some of portions(data, ASKED)) {
+        const { items: more } = await post("/api/oauth/import", { items: some, ...proxy }, { timeoutMs: 300_000 });
         setItems((before) => [...before, ...more]);
       }
     } finally { reload(); }

@@ -68,6 +68,49 @@ fn a_stream_that_breaks_after_content_ends_with_an_error_of_its_dialect() {
 }
 
 #[test]
+fn a_stream_that_a_stop_cuts_off_ends_with_an_error_of_its_dialect() {
+    let upstream = Upstream::start(&[Pair::MODEL]);
+    let variables = [("SHUTDOWN_GRACE_SEC", "1"), ("STREAM_FIRST_HEARTBEAT_SEC", "1")];
+    let mut gateway = Gateway::with(&variables).in_front_of("new-api", &upstream);
+    let open = |path, mut body: Value, reply| {
+        upstream.answer(path, reply);
+        (body["model"], body["stream"]) = (json!(Pair::MODEL), json!(true));
+        let mut stream = gateway.client().stream(Request::post(path).json(&body));
+        stream.next_event().expect("no break").expect("not the end");
+        stream
+    };
+    let (chat, responses, messages) = (
+        wire::chat_events(Pair::MODEL),
+        wire::response_events(Pair::MODEL),
+        wire::message_events(Pair::MODEL),
+    );
+    let said = json!([{"role": "user", "content": "x"}]);
+    let ask = json!({"messages": said, "max_tokens": 9});
+    let streams = [
+        (CHAT, open(CHAT, ask.clone(), Reply::events(chat).stalls_after(3))),
+        (RESPONSES, open(RESPONSES, json!({"input": "x"}), Reply::events(responses).stalls_after(6))),
+        (MESSAGES, open(MESSAGES, ask.clone(), Reply::events(messages).stalls_after(5))),
+        // These have got no more than a heartbeat.
+        (RESPONSES, open(RESPONSES, json!({"input": "x"}), Reply::stall())),
+        (CHAT, open(CHAT, ask, Reply::stall())),
+    ];
+    gateway.signal("TERM");
+    for (path, stream) in streams {
+        let (rest, end) = stream.rest();
+        end.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let text = String::from_utf8_lossy(&rest);
+        let told = wire::data_of(&text).pop().unwrap_or_else(|| panic!("{path}: {text}"));
+        let error = told["response"].get("error").unwrap_or(&told["error"]);
+        assert!(
+            error["message"].as_str().is_some_and(|why| why.contains("service stopped")),
+            "{path}: {text}"
+        );
+        assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{path}: no invented end");
+    }
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}
+
+#[test]
 fn an_error_event_after_content_is_passed_on_and_counted() {
     let pair = Pair::start();
     let error =

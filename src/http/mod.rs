@@ -13,6 +13,7 @@
 //! | `event_stream`, `file_body` | answers of server-sent events; answers from files |
 //! | `connection_state`, `wire_body` | state shared by a stream and its requests; a body on its connection |
 //! | `unread`, `upgrade` | the unread rest of a body; another protocol after the answer |
+//! | `stop` | how far the stop of the server has come |
 //! | `too_many` | the refusals of rate limits, alike on every surface |
 //! | `bearer`, `origin`, `cors` | tokens in headers; the origin of a browser's request; cross-origin rules |
 //! | `websocket` | WebSockets |
@@ -37,6 +38,7 @@ mod response;
 pub mod route;
 pub mod router;
 pub mod server;
+pub mod stop;
 mod stream;
 pub mod strict;
 pub mod timer;

@@ -1,8 +1,8 @@
 //! The accept loop: one task per connection, a limit on their number, time limits, and a drain.
 //!
 //! Stopping has three steps. The listener is dropped, so new connections are refused. Every open connection is asked to
-//! finish: idle ones close at once, busy ones after the answer they are sending. Connections still open after the grace
-//! period are dropped with their tasks.
+//! finish: idle ones close at once, busy ones after the answer they are sending. After the grace period streams end with
+//! an error, for which they have a moment; then the connections still open are dropped with their tasks.
 //!
 //! A connection that was handed to another protocol (`websocket`) goes on in the same task: it keeps its place among the
 //! connections, and the drain waits for it.
@@ -32,10 +32,11 @@ use super::bearer::LastToken;
 use super::connection_state::ConnectionState;
 use super::framing::HeadFault;
 use super::heads::UnfinishedHeads;
+use super::stop::{StopStage, reached};
 use super::stream::ClientStream;
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
-use super::upgrade::{Upgrade, UpgradeSlot, stopped};
+use super::upgrade::{Upgrade, UpgradeSlot};
 use super::wire_body::WireBody;
 use crate::logging::ThrottledWarning;
 use crate::open_files;
@@ -47,6 +48,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 256 * 1024;
 /// The pause after an accept that failed for lack of descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// How long streams may take to end with an error after the grace period.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The server's options; see `config` for their meaning.
 #[derive(Clone)]
@@ -93,7 +96,7 @@ pub type BoxedHandler = Box<
 
 /// Serves until `stop` turns true; then accepts no more connections and returns when every connection has ended or the
 /// grace period is over. `handler_for(peer)` returns the handler for one connection. `before_cut` is called before
-/// connections are cut off; returns how many were.
+/// answers are cut off; returns how many connections that concerned.
 pub async fn serve<H, F>(
     listener: impl Borrow<TcpListener>,
     options: ServerOptions,
@@ -109,6 +112,7 @@ where
     let slots = Arc::new(Semaphore::new(options.max_connections));
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
     let heads = Arc::new(UnfinishedHeads::default());
+    let (stage, stages) = watch::channel(StopStage::Serving);
     let mut connections = tokio::task::JoinSet::new();
     let mut warnings = AcceptWarnings::default();
     loop {
@@ -118,13 +122,13 @@ where
         }
         let permit = tokio::select! {
             biased;
-            () = stopped(&mut stop) => break,
+            () = requested(&mut stop) => break,
             permit = slots.clone().acquire_owned() => permit,
         };
         let Ok(permit) = permit else { break };
         let (socket, peer) = tokio::select! {
             biased;
-            () = stopped(&mut stop) => break,
+            () = requested(&mut stop) => break,
             accepted = listener.borrow().accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -135,7 +139,7 @@ where
             },
         };
         let (options, handler, stop, heads) =
-            (options.clone(), handler_for(peer), stop.clone(), heads.clone());
+            (options.clone(), handler_for(peer), stages.clone(), heads.clone());
         connections.spawn(async move {
             if let Err(error) = connection(socket, peer, options, handler, stop, heads).await {
                 log::debug!("connection of {peer} ended: {error}");
@@ -144,6 +148,7 @@ where
         });
     }
     drop(listener);
+    stage.send_replace(StopStage::Draining);
     let drained = tokio::time::timeout(options.shutdown_grace, slots.acquire_many(all)).await;
     if drained.is_ok() {
         return 0;
@@ -151,8 +156,17 @@ where
     reap(&mut connections);
     let left = connections.len();
     before_cut();
+    stage.send_replace(StopStage::Cutting);
+    // Whoever does not end in time is dropped.
+    drop(tokio::time::timeout(LAST_WORDS, slots.acquire_many(all)).await);
     connections.shutdown().await;
     left
+}
+
+/// Waits until the server is to stop.
+async fn requested(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which counts as a stop.
+    drop(stop.wait_for(|stopping| *stopping).await);
 }
 
 /// What is told of connections that are not accepted, from time to time.
@@ -197,7 +211,7 @@ async fn connection<H, F>(
     peer: SocketAddr,
     options: ServerOptions,
     handler: H,
-    mut stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<StopStage>,
     heads: Arc<UnfinishedHeads>,
 ) -> io::Result<()>
 where
@@ -214,7 +228,7 @@ where
                 stream = handshake => {
                     stream.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "TLS handshake"))??
                 }
-                () = stopped(&mut stop) => return Ok(()),
+                () = reached(&mut stop, StopStage::Draining) => return Ok(()),
             };
             serve_http1(stream, peer, &options, handler, stop, heads).await
         }
@@ -226,7 +240,7 @@ async fn serve_http1<S, H, F>(
     peer: SocketAddr,
     options: &ServerOptions,
     handler: H,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopStage>,
     heads: Arc<UnfinishedHeads>,
 ) -> io::Result<()>
 where
@@ -291,26 +305,31 @@ async fn answered(answer: impl Future<Output = Response>, wire: Arc<ConnectionSt
 /// How many polls in a row a connection gets if it is woken during one, before others get their turn.
 const POLLS_IN_A_ROW: usize = 2;
 
-/// Drives a connection to its end. When the server stops, calls `finish` so that it ends as soon as possible.
+/// Drives a connection to its end. When the server stops, calls `finish` so that it ends as soon as possible; after the
+/// grace period polls it once more, so that its stream ends.
 async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     mut serving: Pin<&mut C>,
     finish: impl Fn(Pin<&mut C>),
     flag: Arc<WakeFlag>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopStage>,
 ) -> hyper::Result<()> {
     let waker = Waker::from(Arc::clone(&flag));
-    let mut stop_signal = stop.clone();
-    let mut stopped = pin!(stopped(&mut stop_signal));
-    let (mut is_listening, mut is_stopping) = (false, false);
+    let (mut drain_signal, mut cut_signal) = (stop.clone(), stop.clone());
+    let mut draining = pin!(reached(&mut drain_signal, StopStage::Draining));
+    let mut cutting = pin!(reached(&mut cut_signal, StopStage::Cutting));
+    let (mut is_listening, mut is_stopping, mut is_cut) = (false, false, false);
     std::future::poll_fn(|context| {
         // Polling once is enough to be woken, since the task's waker stays the same: polling again would take a lock that
         // all connections share.
         if !is_stopping && (!is_listening || stop.has_changed().unwrap_or(true)) {
             is_listening = true;
-            if stopped.as_mut().poll(context).is_ready() {
+            if draining.as_mut().poll(context).is_ready() {
                 is_stopping = true;
                 finish(serving.as_mut());
             }
+        }
+        if is_stopping && !is_cut {
+            is_cut = cutting.as_mut().poll(context).is_ready();
         }
         for _ in 0..POLLS_IN_A_ROW {
             flag.clear();

@@ -1,4 +1,4 @@
-//! Connections that may go on in another protocol, and the service's stop, which ends them.
+//! Connections that may go on in another protocol, which learn of the service's stop.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,6 +8,7 @@ use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 
 use super::connection_state::ConnectionState;
+use super::stop::StopStage;
 use crate::sync::lock;
 
 /// A connection that may go on in another protocol after its next answer.
@@ -23,18 +24,18 @@ pub(super) struct UpgradeSlot(Arc<UpgradeState>);
 
 struct UpgradeState {
     task: Mutex<Option<UpgradedTask>>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopStage>,
     wire: Arc<ConnectionState>,
 }
 
 type UpgradedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl UpgradeSlot {
-    pub(super) fn new(stop: watch::Receiver<bool>, wire: Arc<ConnectionState>) -> Self {
+    pub(super) fn new(stop: watch::Receiver<StopStage>, wire: Arc<ConnectionState>) -> Self {
         Self(Arc::new(UpgradeState { task: Mutex::default(), stop, wire }))
     }
 
-    pub(super) fn stop(&self) -> watch::Receiver<bool> {
+    pub(super) fn stop(&self) -> watch::Receiver<StopStage> {
         self.0.stop.clone()
     }
 
@@ -47,10 +48,4 @@ impl UpgradeSlot {
     pub(super) fn take(&self) -> Option<UpgradedTask> {
         lock(&self.0.task).take()
     }
-}
-
-/// Waits until the server is stopping.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, which counts as a stop.
-    drop(stop.wait_for(|stopping| *stopping).await);
 }

@@ -38,7 +38,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::upgrade::{Upgrade, stopped};
+use super::stop::{StopStage, reached};
+use super::upgrade::Upgrade;
 use super::{Request, Response, ResponseBody};
 use crate::limits::{FREE_BODY, HeldMemory, OutOfBodyMemory};
 use crate::sync::lock;
@@ -104,7 +105,7 @@ pub struct WebSocket {
     stream: Stream,
     meter: Arc<Meter>,
     pongs: Arc<Pongs>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopStage>,
 }
 
 /// The sending half, for frames to the client.
@@ -122,7 +123,7 @@ pub struct Receiver {
 }
 
 /// The stop signal of the service.
-pub struct Stopping(watch::Receiver<bool>);
+pub struct Stopping(watch::Receiver<StopStage>);
 
 /// A message or a control frame of the client.
 #[derive(Debug, PartialEq, Eq)]
@@ -256,7 +257,11 @@ impl BadHandshake {
 // === impl WebSocket ===
 
 impl WebSocket {
-    async fn new(transport: Box<dyn Transport>, max_message: usize, stop: watch::Receiver<bool>) -> Self {
+    async fn new(
+        transport: Box<dyn Transport>,
+        max_message: usize,
+        stop: watch::Receiver<StopStage>,
+    ) -> Self {
         let config = websocket::config(max_message);
         let meter = Arc::new(Meter::new(max_message));
         let transport = PongFirst::new(Fragmented::new(transport, BytesMut::new(), max_message));
@@ -268,7 +273,7 @@ impl WebSocket {
 
     /// Creates the gateway's end of a pipe.
     #[cfg(test)]
-    pub async fn on(pipe: tokio::io::DuplexStream, stop: watch::Receiver<bool>) -> Self {
+    pub async fn on(pipe: tokio::io::DuplexStream, stop: watch::Receiver<StopStage>) -> Self {
         Self::new(Box::new(pipe), 1 << 20, stop).await
     }
 
@@ -370,7 +375,12 @@ impl AsyncWrite for Metered {
 impl Stopping {
     /// Waits until the service stops.
     pub async fn requested(&mut self) {
-        stopped(&mut self.0).await;
+        reached(&mut self.0, StopStage::Draining).await;
+    }
+
+    /// Waits until the grace period of the stop is over.
+    pub async fn grace_over(&mut self) {
+        reached(&mut self.0, StopStage::Cutting).await;
     }
 }
 
@@ -391,7 +401,7 @@ impl Sender {
         self.sink.flush().await.map_err(gone)
     }
 
-    /// Feeds one message. After one that the caller did not wait for, there can be no other.
+    /// Feeds one message, after the rest of the last one.
     async fn feed(&mut self, kind: Data, payload: Bytes) -> Result<(), ClientGone> {
         if mem::replace(&mut self.is_torn, true) {
             return Err(ClientGone);

@@ -431,7 +431,11 @@ impl Attempt {
             (CLIENT_CLOSED, "client_closed")
         };
         let estimated = self.estimated.filter(|estimated| status == CLIENT_CLOSED && estimated.output > 0);
-        self.end_failed(status, text.to_owned(), PartialUsage { reported: usage, estimated }, |_| ());
+        self.end_failed(status, text.to_owned(), PartialUsage { reported: usage, estimated }, |attempt| {
+            if status == SERVICE_STOPPED {
+                attempt.trace.broke_off(text);
+            }
+        });
     }
 
     fn end_failed(&mut self, status: u16, text: String, used: PartialUsage, book: impl FnOnce(&Self)) {

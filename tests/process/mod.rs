@@ -244,7 +244,10 @@ fn what_a_stop_cuts_off_is_logged_as_such_and_not_as_the_clients_doing() {
     });
     gateway.signal("TERM");
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
-    stream.rest().1.expect_err("no clean end");
+    let (rest, end) = stream.rest();
+    end.expect("the stream ends with an error event");
+    let told = wire::data_of(&String::from_utf8_lossy(&rest)).pop().expect("an event");
+    assert_eq!(told["error"]["message"], "Stream cut off: the service stopped");
 
     let gateway = gateway.restart();
     for row in gateway.wait_for_logs(2) {

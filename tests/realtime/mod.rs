@@ -476,3 +476,21 @@ fn a_response_under_way_is_still_sent_when_the_service_stops() {
     assert_eq!(socket.closed_with(), 1001);
     gateway.wait_for_exit();
 }
+
+#[test]
+fn a_response_that_a_stop_cuts_off_ends_with_an_error_event() {
+    let voice = Voice::start();
+    let mut gateway = gateway(&[("SHUTDOWN_GRACE_SEC", "1")], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "ramble"}));
+    for expected in ["response.created", "response.output_audio.delta"] {
+        assert_eq!(socket.event()["type"], expected);
+    }
+    gateway.signal("TERM");
+    let told = socket.event();
+    assert_eq!((&told["type"], &told["error"]["code"]), (&json!("error"), &json!("service_stopped")));
+    assert_eq!(socket.closed_with(), 1001);
+    assert!(gateway.wait_for_exit().success());
+    let row = &gateway.restart().wait_for_logs(1)[0];
+    assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("service_stopped")), "{row}");
+}

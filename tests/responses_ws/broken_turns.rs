@@ -165,3 +165,15 @@ fn a_turn_under_way_is_told_to_its_end_before_a_terminated_process_exits() {
     assert_eq!(busy.closed_with(), 1001);
     assert!(gateway.wait_for_exit().success());
 }
+
+#[test]
+fn a_turn_that_a_stop_cuts_off_ends_with_an_error_frame() {
+    let (mut gateway, _upstream, mut begun) = stalled(CHAT, &[("SHUTDOWN_GRACE_SEC", "1")]);
+    gateway.signal("TERM");
+    let told = refused(&mut begun);
+    assert_eq!(told["error"]["message"], "stream closed before response.completed");
+    assert_eq!(begun.closed_with(), 1001);
+    assert!(gateway.wait_for_exit().success());
+    let row = &gateway.restart().wait_for_logs_of(CHAT, 1)[0];
+    assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("service_stopped")), "{row}");
+}

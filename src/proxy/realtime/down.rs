@@ -134,7 +134,7 @@ impl<'a> Down<'a> {
         match refused {
             None => Ok(()),
             Some(refusal) => {
-                self.last_words(refusal.event()).await;
+                last_words(self.client, refusal.event()).await;
                 Err(CloseReason::Policy("a limit of the API key is reached"))
             }
         }
@@ -143,7 +143,7 @@ impl<'a> Down<'a> {
     async fn end_long_conversation(&mut self) -> CloseReason {
         let minutes = LIFETIME.as_secs() / 60;
         let message = format!("A conversation may last at most {minutes} minutes: open a new WebSocket");
-        self.last_words(error_event("invalid_request_error", "session_expired", &message)).await;
+        last_words(self.client, error_event("invalid_request_error", "session_expired", &message)).await;
         CloseReason::Done
     }
 
@@ -154,7 +154,7 @@ impl<'a> Down<'a> {
             return Ok(last_sign.unwrap_or_else(Instant::now) + self.longest_silence);
         }
         let message = format!("The upstream has sent nothing for {} s", self.longest_silence.as_secs());
-        self.last_words(error_event("server_error", "upstream_timeout", &message)).await;
+        last_words(self.client, error_event("server_error", "upstream_timeout", &message)).await;
         Err(CloseReason::Failed(SILENT))
     }
 
@@ -170,15 +170,18 @@ impl<'a> Down<'a> {
             self.responses.hide_secrets(&mut why);
             self.responses.break_off(&why);
         }
-        self.last_words(error_event("server_error", "upstream_closed", "The upstream closed its WebSocket"))
-            .await;
+        last_words(
+            self.client,
+            error_event("server_error", "upstream_closed", "The upstream closed its WebSocket"),
+        )
+        .await;
         CloseReason::Failed(GONE)
     }
+}
 
-    /// Sends the last event before the close, if the client takes it soon.
-    async fn last_words(&mut self, event: String) {
-        let _ = timeout(LAST_FRAME, self.client.texts([event])).await;
-    }
+/// Sends the last event before the close, if the client takes it soon.
+pub(super) async fn last_words(client: &mut Sender, event: String) {
+    let _ = timeout(LAST_FRAME, client.texts([event])).await;
 }
 
 /// A client that cannot be written to has closed its socket.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each direction holds one frame, and reads the next one when that is sent: a slow reader slows the other end down. When
-//! either direction ends, both sockets are closed; when the service stops, the response under way is still sent.
+//! either direction ends, both sockets are closed; when the service stops, the response under way is still sent if its grace
+//! period allows.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::background;
 use crate::http::websocket::{self, CloseReason, Received, Receiver, Stopping, WebSocket};
 use crate::upstream::{SocketSender, UpstreamSocket};
 
-use super::down::{Down, GONE, LAST_FRAME};
-use super::events::kind_among;
+use super::down::{Down, GONE, LAST_FRAME, last_words};
+use super::events::{error_event, kind_among};
 use super::responses::{Refusal, Responses};
 use crate::proxy::attempt::Slots;
 
@@ -57,16 +58,22 @@ async fn converse(responses: Responses, slots: Slots, upstream: UpstreamSocket, 
             reason = stop(&responses, &mut stopping) => reason,
         }
     };
+    if reason == CloseReason::GoingAway && responses.is_under_way() {
+        last_words(&mut sender, error_event("server_error", "service_stopped", "The service stopped")).await;
+    }
     to_upstream.close().await;
     responses.settle(reason);
     drop(slots);
     websocket::close(sender, receiver, reason).await;
 }
 
-/// Waits until the service stops and no response is under way.
+/// Waits until the service stops and no response is under way, or the grace period of the stop is over.
 async fn stop(responses: &Responses, stopping: &mut Stopping) -> CloseReason {
     stopping.requested().await;
-    responses.all_done().await;
+    select! {
+        () = responses.all_done() => {}
+        () = stopping.grace_over() => {}
+    }
     CloseReason::GoingAway
 }
 

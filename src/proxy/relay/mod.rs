@@ -8,6 +8,7 @@
 //!     ├ error event                  relayed, settled as failure
 //!     ├ break, or silence too long   an error event of our own, settled as failure
 //!     ├ silence towards the client   a heartbeat between two events
+//!     ├ (the service stops)          an error event of our own at the end of the grace period
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
@@ -330,20 +331,36 @@ impl Relay {
         self.conclude(Bytes::new(), cause);
     }
 
+    /// Ends because the service stops and the grace period is over.
+    fn cut_off(&mut self) {
+        if self.end(Bytes::new(), "Stream cut off", "the service stopped") {
+            return self.succeed();
+        }
+        self.abandon();
+    }
+
     /// Sends the last bytes, and the rest. After the end of the answer the `cause` takes nothing from it.
     fn conclude(&mut self, last: Bytes, cause: &str) {
+        if self.end(last, "Upstream stream broke", cause) {
+            return self.succeed();
+        }
+        let progress = self.transit.progress();
+        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.break_off(cause, None, progress.usage());
+    }
+
+    /// Sends the last bytes, then the rest of a complete answer, else an error event that says what happened and why. Returns
+    /// whether the answer is complete.
+    fn end(&mut self, last: Bytes, what: &str, cause: &str) -> bool {
         let before = match self.transit.conclude() {
             Ok(rest) => {
                 self.upstream = None;
                 self.send(joined(last, rest));
-                return self.succeed();
+                return true;
             }
             Err(before) => joined(last, before),
         };
-        let what = match self.dialect {
-            Dialect::Responses => CLOSED_EARLY,
-            _ => "Upstream stream broke",
-        };
+        let what = if self.dialect == Dialect::Responses { CLOSED_EARLY } else { what };
         let error = UpstreamError {
             message: format!("{what}: {cause}"),
             kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
@@ -351,15 +368,21 @@ impl Relay {
         };
         let event = self.transit.error(&error);
         self.end_with(before, &event);
-        let progress = self.transit.progress();
-        self.attempt.presume_output(progress.output_tokens());
-        self.attempt.break_off(cause, None, progress.usage());
+        false
     }
 
     fn succeed(&mut self) {
         let progress = self.transit.progress();
         self.attempt.bind_items(progress.items().iter().map(String::as_str));
         self.attempt.succeed(progress.usage());
+    }
+
+    /// Settles an attempt that is not at fault for its end. The usage reported until then is booked; its key is charged by
+    /// what has come.
+    fn abandon(&mut self) {
+        let progress = self.transit.progress();
+        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.abandon(progress.usage());
     }
 
     fn send(&mut self, bytes: Bytes) {
@@ -379,6 +402,10 @@ impl Relay {
         let progress = self.transit.progress();
         if progress.is_finished() {
             return self.linger(context);
+        }
+        if self.attempt.proxy().core.is_cutting() {
+            self.cut_off();
+            return Poll::Ready(());
         }
         let has_ended = matches!(progress.phase(), Phase::Ended);
         if !self.finished && has_ended && self.transit.is_followed_by_usage_alone() {
@@ -437,12 +464,9 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// Settles an attempt whose client hung up, or that the service's stop cut off. The usage reported until then is booked;
-    /// its key is charged by what has come.
+    /// Settles an attempt whose client hung up, or that the service's stop cut off.
     fn drop(&mut self) {
-        let progress = self.transit.progress();
-        self.attempt.presume_output(progress.output_tokens());
-        self.attempt.abandon(progress.usage());
+        self.abandon();
     }
 }
 

@@ -259,7 +259,11 @@ impl TurnRunner<'_> {
             self.inbox.taken(&frame);
             self.memory.take_over(memory);
             self.turn += 1;
-            let served = self.turn(frame).await;
+            let served = select! {
+                biased;
+                () = stopping.grace_over() => return self.cut_off().await,
+                served = self.turn(frame) => served,
+            };
             self.end_turn();
             if self.memory.grow_at_once(self.history.counted()).is_err() {
                 self.history.forget();
@@ -304,6 +308,14 @@ impl TurnRunner<'_> {
             Ok((call, false)) => self.call(call).await,
             Err(refusal) => self.sender.texts([refusal]).await,
         }
+    }
+
+    /// Tells the client that its turn ends here, unless it has the whole answer.
+    async fn cut_off(&mut self) -> CloseReason {
+        if self.inbox.turns_over.load(Ordering::Relaxed) < self.turn {
+            let _ = timeout(FINAL_ERROR_TIMEOUT, self.sender.texts([refusal::stream_closed()])).await;
+        }
+        CloseReason::GoingAway
     }
 
     /// Marks the turn under way as over: it cannot be cancelled any more.

@@ -16,11 +16,12 @@ use crate::config;
 use crate::core::Core;
 use crate::http::Query;
 use crate::http::bearer::LastToken;
+use crate::http::stop::StopStage;
 use crate::jobs::Jobs;
 
 struct Served {
     client: WebSocketStream<DuplexStream>,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<StopStage>,
     ended: JoinHandle<()>,
     since: Instant,
     _folder: Folder,
@@ -52,7 +53,7 @@ async fn served() -> Served {
         session: "s".to_owned(),
     };
     let (ours, theirs) = tokio::io::duplex(1 << 16);
-    let (stop, stopping) = watch::channel(false);
+    let (stop, stopping) = watch::channel(StopStage::Serving);
     tokio::time::pause();
     let socket = WebSocket::on(ours, stopping).await;
     let ended = tokio::spawn(serve(proxy, opener, socket));
@@ -113,7 +114,7 @@ async fn after_an_hour_the_client_is_told_to_open_another() {
 #[tokio::test]
 async fn a_socket_closes_when_the_service_stops() {
     let mut served = served().await;
-    served.stop.send_replace(true);
+    served.stop.send_replace(StopStage::Draining);
     assert_eq!(code_of(&served.next().await), Some(1001));
     served.client.close(None).await.ok();
     drop(served.client);

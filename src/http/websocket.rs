@@ -12,7 +12,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
@@ -43,7 +42,7 @@ use super::upgrade::Upgrade;
 use super::{Request, Response, ResponseBody};
 use crate::limits::{FREE_BODY, HeldMemory, OutOfBodyMemory};
 use crate::sync::lock;
-use crate::websocket::{self, BUFFER, Fragmented, PongFirst, Pongs, VERSION, accept};
+use crate::websocket::{self, BUFFER, Fragmented, PongFirst, Pongs, Unsent, VERSION, accept};
 
 /// A long message reserves this many times the bytes that have come so far.
 const STEP: usize = 4;
@@ -111,8 +110,8 @@ pub struct WebSocket {
 /// The sending half, for frames to the client.
 pub struct Sender {
     sink: SplitSink<Stream, Message>,
-    /// Whether the last message was begun and is not complete.
-    is_torn: bool,
+    /// The rest of the last message, if nobody waited for its end.
+    unsent: Option<Unsent>,
 }
 
 /// The receiving half, for frames of the client.
@@ -280,7 +279,7 @@ impl WebSocket {
     pub fn split(self) -> (Sender, Receiver, Stopping) {
         let (sink, stream) = self.stream.split();
         (
-            Sender { sink, is_torn: false },
+            Sender { sink, unsent: None },
             Receiver { stream, meter: self.meter, pongs: self.pongs },
             Stopping(self.stop),
         )
@@ -403,12 +402,9 @@ impl Sender {
 
     /// Feeds one message, after the rest of the last one.
     async fn feed(&mut self, kind: Data, payload: Bytes) -> Result<(), ClientGone> {
-        if mem::replace(&mut self.is_torn, true) {
-            return Err(ClientGone);
-        }
-        websocket::feed(&mut self.sink, kind, payload).await.map_err(gone)?;
-        self.is_torn = false;
-        Ok(())
+        websocket::feed_unsent(&mut self.sink, &mut self.unsent).await.map_err(gone)?;
+        self.unsent = Some(Unsent::new(kind, payload));
+        websocket::feed_unsent(&mut self.sink, &mut self.unsent).await.map_err(gone)
     }
 
     pub async fn ping(&mut self) -> Result<(), ClientGone> {
@@ -533,5 +529,20 @@ mod tests {
         assert!(names(&headers, header::CONNECTION, "upgrade"));
         assert!(!names(&headers, header::CONNECTION, "grade"));
         assert!(!names(&headers, header::UPGRADE, "websocket"));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_nobody_waits_for_is_sent_whole_before_the_next() {
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        let (_stop, stopping) = watch::channel(StopStage::Serving);
+        let (mut sender, _receiver, _) = WebSocket::on(ours, stopping).await.split();
+        let long = "x".repeat(1 << 20);
+        assert!(timeout(Duration::ZERO, sender.texts([long.clone()])).await.is_err(), "nobody reads yet");
+        tokio::spawn(async move { sender.texts(["short".to_owned()]).await });
+        let mut client = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
+        for text in [long, "short".to_owned()] {
+            let message = client.next().await.expect("a message").expect("a message");
+            assert!(message == Message::text(text));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Parts long frames into fragments (RFC 6455 §5.4), both ways. The codec keeps a buffer of the length of its longest frame
 //! for as long as the socket is open, in each direction; a message in fragments is put together in memory of its own.
 
+use std::future::poll_fn;
 use std::io::{self, Cursor};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -32,25 +33,50 @@ pub struct Fragmented<T> {
     rest: Option<(FrameHeader, u64)>,
 }
 
+/// The rest of a message that a socket has not taken. Only control frames may be sent before it.
+pub struct Unsent {
+    opcode: OpCode,
+    payload: Bytes,
+}
+
+impl Unsent {
+    /// Begins a message.
+    pub fn new(kind: Data, payload: Bytes) -> Self {
+        Self { opcode: OpCode::Data(kind), payload }
+    }
+}
+
 /// Feeds a message into the sink of a socket, a long one in fragments. A caller that stops waiting before the end leaves the
 /// message incomplete: only control frames may follow it.
 ///
 /// # Errors
 /// When the socket is closed.
-pub async fn feed<S>(sink: &mut S, kind: Data, mut payload: Bytes) -> Result<(), Error>
+pub async fn feed<S>(sink: &mut S, kind: Data, payload: Bytes) -> Result<(), Error>
 where
     S: Sink<Message, Error = Error> + Unpin,
 {
-    let mut kind = OpCode::Data(kind);
-    loop {
+    feed_unsent(sink, &mut Some(Unsent::new(kind, payload))).await
+}
+
+/// Does the same with a message of which `message` keeps the rest if the caller stops waiting.
+///
+/// # Errors
+/// When the socket is closed.
+pub async fn feed_unsent<S>(sink: &mut S, message: &mut Option<Unsent>) -> Result<(), Error>
+where
+    S: Sink<Message, Error = Error> + Unpin,
+{
+    while let Some(Unsent { opcode, payload }) = message {
+        poll_fn(|context| sink.poll_ready_unpin(context)).await?;
         let piece = payload.split_to(payload.len().min(FRAGMENT));
         let is_last = payload.is_empty();
-        sink.feed(Message::Frame(Frame::message(piece, kind, is_last))).await?;
+        sink.start_send_unpin(Message::Frame(Frame::message(piece, *opcode, is_last)))?;
+        *opcode = OpCode::Data(Data::Continue);
         if is_last {
-            return Ok(());
+            *message = None;
         }
-        kind = OpCode::Data(Data::Continue);
     }
+    Ok(())
 }
 
 // === impl Fragmented ===

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::sync::lock;
 
-pub use fragments::{FRAGMENT, Fragmented, feed};
+pub use fragments::{FRAGMENT, Fragmented, Unsent, feed, feed_unsent};
 
 /// The only protocol version.
 pub const VERSION: &str = "13";

@@ -118,6 +118,27 @@ fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
 }
 
 #[test]
+fn one_that_was_to_be_streamed_and_is_only_queued_is_told_as_begun_and_booked_when_it_has_ended() {
+    for (status, event) in [("queued", "response.queued"), ("in_progress", "response.in_progress")] {
+        let (gateway, upstream) = world();
+        let client = limited(&gateway);
+        upstream.answer(RESPONSES, Reply::json(200, &at(status)));
+        let ask = json!({"model": MODEL, "input": "x", "background": true, "stream": true});
+        let told = wire::data_of(&client.post(RESPONSES, &ask).text());
+        let kinds: Vec<&str> = told.iter().filter_map(|event| event["type"].as_str()).collect();
+        assert_eq!(kinds, ["response.created", event], "{told:?}");
+        for event in &told {
+            let response = &event["response"];
+            assert_eq!((&response["id"], &response["status"]), (&json!("resp_up1"), &json!(status)));
+        }
+        assert_eq!(upstream.asked_for(RESPONSES).len(), 1);
+        upstream.answer(ONE, Reply::json(200, &done()));
+        assert_eq!(client.get(ONE).expect(200), done());
+        assert_eq!(used(&gateway), (TOKENS, 1));
+    }
+}
+
+#[test]
 fn one_that_an_upstream_may_have_begun_is_begun_nowhere_else() {
     let pair = Pair::start();
     pair.first.answer(RESPONSES, Reply::error(502, "Bad gateway"));

@@ -189,6 +189,8 @@ pub struct ReplyContext {
     pub legacy_calls: bool,
     /// Whether several answers may come in one stream, as the client asked for them.
     pub several: bool,
+    /// Whether the answer may be made in the background, from where the client fetches it by its id (responses).
+    pub in_background: bool,
     /// The stop sequences that could not be sent to the upstream (responses has none).
     pub stop: Vec<String>,
     /// The members that an answer in the responses dialect repeats from its request: name and JSON value.

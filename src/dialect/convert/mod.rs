@@ -174,22 +174,23 @@ pub fn reply(
     context: &ReplyContext,
 ) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    if to != Dialect::Responses {
-        refuse_unfinished(from, &node)?;
+    if to != Dialect::Responses && is_under_way(from, &node) {
+        return Err(unfinished());
     }
     write(to, read_reply(from, &node)?, context)
 }
 
-/// Refuses a response that is still being made: a stream cannot end with it, and other dialects have no word for it and no
-/// way to ask for it later.
-fn refuse_unfinished(from: Dialect, answer: &Node<'_>) -> Result<(), UpstreamError> {
-    let is_under_way = matches!(answer.str_at("status").as_ref(), "queued" | "in_progress");
-    if from != Dialect::Responses || !is_under_way {
-        return Ok(());
-    }
+/// Whether an answer is a response that is still being made.
+fn is_under_way(from: Dialect, answer: &Node<'_>) -> bool {
+    from == Dialect::Responses && matches!(answer.str_at("status").as_ref(), "queued" | "in_progress")
+}
+
+/// Returns the failure that such a response is where a stream must have an end, and in other dialects, which have no word for
+/// it and no way to ask for it later.
+fn unfinished() -> UpstreamError {
     let message = "The upstream's response is still being made, and can be fetched only without a stream, by clients \
                    of its dialect";
-    Err(UpstreamError { message: message.to_owned(), ..UpstreamError::default() })
+    UpstreamError { message: message.to_owned(), ..UpstreamError::default() }
 }
 
 /// Returns the failure that a stop is in a dialect. In messages and responses a call that the model could not put together
@@ -227,7 +228,8 @@ fn written_as_stream(to: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> 
     Bytes::from(out)
 }
 
-/// Replays a complete answer as a stream. Within one dialect everything that only this dialect has is kept.
+/// Replays a complete answer as a stream. Within one dialect everything that only this dialect has is kept. A response that is
+/// made in the background has only the beginning of a stream.
 pub fn replayed(
     from: Dialect,
     to: Dialect,
@@ -239,7 +241,10 @@ pub fn replayed(
         return Ok(Answer { body: Bytes::from(completions::replay(body)), usage, signatures: Vec::new() });
     }
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    refuse_unfinished(from, &node)?;
+    let has_begun = is_under_way(from, &node);
+    if has_begun && !(to == Dialect::Responses && context.in_background) {
+        return Err(unfinished());
+    }
     let mut reply = read_reply(from, &node)?;
     fail_by_stop(to, &reply)?;
     let replay = match to {
@@ -249,7 +254,7 @@ pub fn replayed(
         _ => messages::replay,
     };
     // Some sites give the text of a response without its items.
-    let lacks_items = to == Dialect::Responses && node.items_at("output").is_empty();
+    let lacks_items = to == Dialect::Responses && !has_begun && node.items_at("output").is_empty();
     if from == to && !lacks_items {
         let mut out = String::new();
         replay(&node, context, &mut out);

@@ -9,7 +9,7 @@ use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Appends the events of the answer.
+/// Appends the events of the answer; of one that is still being made, those that begin it.
 pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     let body = compact(answer.raw());
     let id = format!("\"resp_{}\"", context.fallback_id);
@@ -25,10 +25,18 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     let output = completed.iter().any(Option::is_some).then(|| joined(items, &completed));
     missing.extend(output.iter().map(|output| ("output", output.as_str())));
     let whole = edit(&body, &missing, &[]);
+    let mut events = Events { out, sequence: &mut 0 };
+    let status = answer.str_at("status");
+    if matches!(status.as_ref(), "queued" | "in_progress") {
+        // The client fetches the rest, which is still being made.
+        for kind in ["created", status.as_ref()] {
+            events.put(kind, |o| o.field("response", Json::checked(&whole)));
+        }
+        return;
+    }
     let begun =
         [("status", "\"in_progress\""), ("output", "[]"), ("usage", "null"), ("incomplete_details", "null")];
     let begun = edit(&whole, &begun, &["completed_at", "output_text"]);
-    let mut events = Events { out, sequence: &mut 0 };
     for kind in ["created", "in_progress"] {
         events.put(kind, |o| o.field("response", Json::checked(&begun)));
     }
@@ -38,7 +46,7 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
             _ => Item::of(place, item).replay(item, &mut events),
         }
     }
-    let end = match answer.str_at("status").as_ref() {
+    let end = match status.as_ref() {
         "incomplete" => "incomplete",
         _ => "completed",
     };

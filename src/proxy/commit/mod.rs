@@ -164,6 +164,7 @@ impl<'a> StartedResponse<'a> {
             };
             ReplyContext {
                 now: now_secs(),
+                in_background: call.envelope.in_background,
                 answer_id,
                 fallback_id: call.shape.id.as_str().to_owned(),
                 model,

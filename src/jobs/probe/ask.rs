@@ -71,8 +71,8 @@ impl Probed {
         Self { trouble: is_silent.then_some(Trouble::Unanswered), ..Self::unanswered(error.to_string()) }
     }
 
-    fn answered(status: u16, body: &[u8], latency_ms: i64) -> Self {
-        let verdict = judge(status, body);
+    fn answered(dialect: Dialect, status: u16, body: &[u8], latency_ms: i64) -> Self {
+        let verdict = judge(dialect, status, body);
         Self {
             verdict,
             latency_ms: Some(latency_ms),
@@ -141,7 +141,7 @@ async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, lim
                 }
             };
             let status = answer.status().as_u16();
-            let probed = Probed::answered(status, answer.body(), measured_ms(began.elapsed()));
+            let probed = Probed::answered(dialect, status, answer.body(), measured_ms(began.elapsed()));
             let text = String::from_utf8_lossy(answer.body());
             let wants_other_limit = status == 400 && wants_completion_limit(&text);
             if !wants_other_limit && !pool::rotates(status) {

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::dialect::errors;
+use crate::dialect::judge::{self, Rules};
+use crate::dialect::{Dialect, errors};
 use crate::error_words::denies_model;
 
 /// The finding about a model after a probe.
@@ -43,10 +44,10 @@ pub fn is_conversational(model: &str) -> bool {
     !name.starts_with("__") && !OTHER.iter().any(|part| is_part(part))
 }
 
-/// Returns the verdict of an answer.
-pub fn judge(status: u16, body: &[u8]) -> Verdict {
+/// Returns the verdict of an answer to a question in this dialect.
+pub fn judge(dialect: Dialect, status: u16, body: &[u8]) -> Verdict {
     match status {
-        200..=299 if is_answer(&String::from_utf8_lossy(body)) => Verdict::Supported,
+        200..=299 if is_answer(dialect, body) => Verdict::Supported,
         400 | 403 | 404 | 422 if is_about_the_model(status, body) => Verdict::Unsupported,
         _ => Verdict::Inconclusive,
     }
@@ -58,14 +59,14 @@ fn is_about_the_model(status: u16, body: &[u8]) -> bool {
     denies_model(&error.message) || error.names().any(denies_model)
 }
 
-/// Whether a 2xx is the answer of a model: some sites send their errors, or a page, with that status.
-fn is_answer(text: &str) -> bool {
+/// Whether a 2xx is the answer of a model: some sites send their errors, a page, or nothing with that status.
+fn is_answer(dialect: Dialect, body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body);
     let text = text.trim_start();
     if text.starts_with("event:") || text.starts_with("data:") {
         return !text.contains("response.failed") && !text.contains("event: error");
     }
-    serde_json::from_str::<serde_json::Value>(text)
-        .is_ok_and(|answer| answer.is_object() && answer.get("error").is_none_or(serde_json::Value::is_null))
+    judge::reply(dialect, text.as_bytes(), &Rules::default()).is_ok()
 }
 
 #[cfg(test)]
@@ -104,8 +105,10 @@ mod tests {
     fn only_a_definite_answer_is_a_verdict() {
         use Verdict::{Inconclusive, Supported, Unsupported};
         for (status, body, verdict) in [
-            (200, r#"{"choices":[]}"#, Supported),
-            (201, r#"{"id":"1","error":null}"#, Supported),
+            (200, r#"{"choices":[{"message":{"content":""}}]}"#, Supported),
+            (201, r#"{"choices":[{"message":{"content":"Hi"}}],"error":null}"#, Supported),
+            (200, r#"{"choices":[]}"#, Inconclusive),
+            (200, r#"{"id":"1","error":null}"#, Inconclusive),
             (200, "event: response.created\ndata: {}\n\n", Supported),
             (200, "event: response.failed\ndata: {\"type\":\"response.failed\"}\n\n", Inconclusive),
             (200, "<html>sign in</html>", Inconclusive),
@@ -141,9 +144,9 @@ mod tests {
             (429, "model x is not available", Inconclusive),
             (503, "model x not found", Inconclusive),
         ] {
-            assert_eq!(judge(status, body.as_bytes()), verdict, "{status} {body}");
+            assert_eq!(judge(Dialect::Chat, status, body.as_bytes()), verdict, "{status} {body}");
         }
         let far = format!("model{}not found", " far".repeat(20));
-        assert_eq!(judge(404, far.as_bytes()), Inconclusive);
+        assert_eq!(judge(Dialect::Chat, 404, far.as_bytes()), Inconclusive);
     }
 }

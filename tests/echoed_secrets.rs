@@ -77,7 +77,13 @@ fn replies(dialect_error: fn(&str) -> Value) -> Vec<Echo> {
     };
     all.push(Box::new(move |said| with_headers(events(said, ": hello\n\n"), said)));
     let content = support::wire::chat_content(MODEL, "x");
+    let begun = content.clone();
     all.push(Box::new(move |said| with_headers(events(said, &content), said)));
+    // Beside the events, in what no model wrote.
+    all.push(Box::new(move |said| {
+        let said = said.replace(['\r', '\n'], " ");
+        Reply::events([begun.clone(), format!(": {said}\n\n"), format!("id: {said}\ndata: {said}\n\n")])
+    }));
     all
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub use super::error_kinds::{openai as kind_of, openai_code, status_told};
 pub use super::upstream_error::{
-    CUT, MAX_MESSAGE, MAX_NAME, MAX_RETRY_AFTER, UpstreamError, read, upstream_text,
+    CUT, MAX_MESSAGE, MAX_NAME, MAX_RETRY_AFTER, UpstreamError, read, upstream_text, without_addresses,
 };
 
 /// The code by which clients of messages learn that they must send the whole conversation again.

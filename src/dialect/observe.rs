@@ -117,6 +117,8 @@ struct Watch {
     lack: Option<Lack>,
     /// See [`StreamObserver::ended_at`].
     ended_at: Option<usize>,
+    /// Whether data that is no JSON has come.
+    has_text: bool,
 }
 
 // === impl StreamProgress ===
@@ -292,6 +294,7 @@ impl StreamObserver {
             broke: None,
             lack: None,
             ended_at: None,
+            has_text: false,
         };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
@@ -335,6 +338,11 @@ impl StreamObserver {
         self.watch.ended_at.filter(|_| self.watch.progress.dialect != Dialect::Responses)
     }
 
+    /// Whether something has come since the last call that no model wrote: comments, or data that is no JSON.
+    pub fn take_free_text(&mut self) -> bool {
+        self.scanner.take_remarks() | std::mem::take(&mut self.watch.has_text)
+    }
+
     /// Returns the `sequence_number` that an event of our own would carry (responses).
     #[cfg(test)]
     pub fn next_sequence(&self) -> u64 {
@@ -367,6 +375,7 @@ impl Watch {
         }
         let number = self.events;
         self.events += 1;
+        self.has_text |= !matches!(event.data.first(), Some(b'{' | b'['));
         let dialect = self.progress.dialect;
         match dialect {
             Dialect::Messages => self.note_block(event),

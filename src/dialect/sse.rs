@@ -78,6 +78,8 @@ pub struct Scanner {
     after_cr: bool,
     /// Whether no line has been read yet: a byte order mark may still come.
     fresh: bool,
+    /// See [`Scanner::take_remarks`].
+    has_remarks: bool,
 }
 
 impl Scanner {
@@ -93,12 +95,18 @@ impl Scanner {
             begun: false,
             after_cr: false,
             fresh: true,
+            has_remarks: false,
         }
     }
 
     /// Whether no event is half read, so that a comment or an event of our own may be put here.
     pub fn between_events(&self) -> bool {
         !self.begun
+    }
+
+    /// Whether a line has come since the last call that is neither a name nor data, such as a comment.
+    pub fn take_remarks(&mut self) -> bool {
+        std::mem::take(&mut self.has_remarks)
     }
 
     /// Whether the event being read is already longer than is kept, so that nobody needs to wait for its end.
@@ -187,7 +195,7 @@ impl Scanner {
                 }
                 self.append(data);
             }
-            Field::Other => {}
+            Field::Other => self.has_remarks = true,
         }
         false
     }
@@ -199,7 +207,7 @@ impl Scanner {
             Field::Blank => return true,
             Field::Name(name) => self.name = name.to_vec(),
             Field::Data(data) => self.append(data),
-            Field::Other => {}
+            Field::Other => self.has_remarks = true,
         }
         false
     }

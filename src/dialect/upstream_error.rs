@@ -322,6 +322,21 @@ fn clean(text: &str, limit: usize) -> String {
     }
 }
 
+/// Removes the addresses and keys from a line, and keeps its blanks.
+pub fn without_addresses(line: &str) -> String {
+    let is_blank = |c: char| c.is_whitespace() || c.is_control();
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while !rest.is_empty() {
+        let word = rest.find(is_blank).unwrap_or(rest.len());
+        let end = word + rest[word..].find(|c: char| !is_blank(c)).unwrap_or(rest.len() - word);
+        out.push_str(&without_secrets(&rest[..word]));
+        out.push_str(&rest[word..end]);
+        rest = &rest[end..];
+    }
+    out
+}
+
 /// Removes the address or key from a word.
 fn without_secrets(word: &str) -> Cow<'_, str> {
     if let Some(at) = word.find("://") {

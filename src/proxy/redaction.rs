@@ -1,11 +1,12 @@
-//! Hides secrets in objects that come with a success status and report an error: a failed video, batch or response.
-//! Some sites repeat in it what they were sent.
+//! Hides secrets in objects that come with a success status and report an error: a failed video, batch or response; and in
+//! what a stream has beside its events. Some sites repeat in it what they were sent.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use crate::dialect::edit::edit;
+use crate::dialect::errors;
 use crate::dialect::json;
 use crate::mask::Mask;
 
@@ -30,6 +31,29 @@ pub(super) fn of_error(response: Bytes, secrets: impl FnOnce() -> Mask) -> Bytes
     }
 }
 
+/// Hides the secrets and addresses in whole events of a stream, except in data that is JSON: a model may have written it.
+pub(super) fn of_free_text(events: &[u8], secrets: &Mask) -> Bytes {
+    let mut out = Vec::with_capacity(events.len());
+    let mut is_json = false;
+    for line in events.split_inclusive(|byte| *byte == b'\n') {
+        let passes = match line.strip_prefix(b"data:") {
+            Some(data) => {
+                is_json |= matches!(data.trim_ascii_start().first(), Some(b'{' | b'['));
+                is_json
+            }
+            None => line.starts_with(b"event:"),
+        };
+        is_json &= !line.trim_ascii().is_empty();
+        if passes {
+            out.extend_from_slice(line);
+        } else {
+            let line = String::from_utf8_lossy(line);
+            out.extend_from_slice(errors::without_addresses(&secrets.hide_in(&line)).as_bytes());
+        }
+    }
+    Bytes::from(out)
+}
+
 /// Whether some member `error` is not null. Most responses have one that is, so this saves reading them.
 fn has_error(text: &[u8]) -> bool {
     const NAME: &[u8] = b"\"error\"";
@@ -42,6 +66,16 @@ fn has_error(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_beside_the_data_of_a_stream_is_cleaned() {
+        let mask = Mask::of("sk-secret");
+        let json = "event: x\ndata: {\"said\":\ndata: \"sk-secret at https://a.b\"}\n\n";
+        let free = ": sk-secret of https://site.example/v1 \r\n\ndata: sk-secret\n\nid: 7\n";
+        let shown = of_free_text(format!("{free}{json}{free}").as_bytes(), &mask);
+        let hidden = ": [redacted] of [address] \r\n\ndata: [redacted]\n\nid: 7\n";
+        assert_eq!(shown, format!("{hidden}{json}{hidden}"));
+    }
 
     #[test]
     fn only_the_error_of_a_response_is_changed() {

@@ -52,6 +52,7 @@ use crate::settings::Heartbeats;
 use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
+use super::redaction;
 use converted::ConvertingTransit;
 use passed::PassthroughTransit;
 
@@ -134,6 +135,11 @@ pub(super) trait Transit: Send {
 
     /// Whether the client has no partial event, so that an event of our own may be inserted.
     fn is_between_events(&self) -> bool;
+
+    /// Whether the parts taken since the last call contain text that no model wrote. A converted stream has none.
+    fn take_free_text(&mut self) -> bool {
+        false
+    }
 
     /// Adds missing events from now on. A stream that is converted lacks none.
     fn set_repair(&mut self, _: StreamRepair) {}
@@ -300,9 +306,19 @@ impl Relay {
     /// Sends on the result of a chunk.
     fn hand_on(&mut self, taken: Result<Bytes, Box<InStreamError>>) {
         self.attempt.store_signatures(self.transit.take_signatures());
+        let hides = self.transit.take_free_text();
+        let attempt = &self.attempt;
+        let shown =
+            |bytes: Bytes| if hides { redaction::of_free_text(&bytes, &attempt.secrets()) } else { bytes };
         match taken {
-            Ok(bytes) => self.send(bytes),
-            Err(told) => self.fail(*told),
+            Ok(bytes) => {
+                let bytes = shown(bytes);
+                self.send(bytes);
+            }
+            Err(told) => {
+                let before = shown(told.before);
+                self.fail(InStreamError { before, ..*told });
+            }
         }
     }
 

@@ -26,6 +26,8 @@ pub(in crate::proxy) struct PassthroughTransit {
     held: Bytes,
     /// Whether the event's beginning grew so long that it was sent to the client.
     relayed: bool,
+    /// Whether text has come that no model wrote.
+    has_free_text: bool,
     /// Whether missing events may be added.
     is_repairable: bool,
     /// Adds the missing events, once some are missing.
@@ -42,7 +44,10 @@ impl Transit for PassthroughTransit {
     }
 
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>> {
+        let was_relayed = self.relayed;
         self.observer.feed(&chunk);
+        // The rest of an event that was sent in part cannot be told from text.
+        self.has_free_text |= self.observer.take_free_text() && !was_relayed;
         let Some(error) = self.observer.failure().cloned() else {
             let chunk = match self.observer.ended_at() {
                 Some(end) => chunk.slice(..end),
@@ -106,6 +111,13 @@ impl Transit for PassthroughTransit {
         false
     }
 
+    fn take_free_text(&mut self) -> bool {
+        let has_free_text = self.has_free_text;
+        // It may be in what is held back.
+        self.has_free_text &= !self.held.is_empty();
+        has_free_text
+    }
+
     fn is_between_events(&self) -> bool {
         !self.relayed
     }
@@ -140,7 +152,14 @@ fn is_whole(event: &[u8]) -> bool {
 impl PassthroughTransit {
     pub(in crate::proxy) fn new(dialect: Dialect) -> Self {
         let observer = StreamObserver::new(dialect);
-        Self { observer, held: Bytes::new(), relayed: false, is_repairable: false, repair: None }
+        Self {
+            observer,
+            held: Bytes::new(),
+            relayed: false,
+            has_free_text: false,
+            is_repairable: false,
+            repair: None,
+        }
     }
 
     /// Creates the transit of a stream to which missing events may be added.

@@ -327,12 +327,18 @@ impl UsageReader {
 impl UsageWatch {
     /// Writes what a stream has taken, or the error in it without secrets.
     fn pass(&mut self, taken: Result<Bytes, Box<InStreamError>>, out: &mut Vec<u8>) {
+        let has_free_text = match &mut self.told {
+            Some(UsageReader::Events(stream)) => stream.take_free_text(),
+            _ => false,
+        };
+        let shown =
+            |bytes: Bytes| if has_free_text { redaction::of_free_text(&bytes, &self.secrets) } else { bytes };
         let told = match taken {
-            Ok(events) => return out.extend_from_slice(&events),
+            Ok(events) => return out.extend_from_slice(&shown(events)),
             Err(told) => *told,
         };
+        out.extend_from_slice(&shown(told.before));
         self.has_failed = true;
-        out.extend_from_slice(&told.before);
         if let Some(UsageReader::Events(stream)) = self.told.as_mut().filter(|_| !told.is_told) {
             let mut error = told.error;
             error.hide(|text| self.secrets.hide(text));

@@ -503,3 +503,19 @@ fn the_requested_name_is_told_where_an_operator_wants_it() {
     let id = video["id"].as_str().expect("an id");
     assert_eq!(gateway.client().get(&path(id)).expect(200), video);
 }
+
+#[test]
+fn on_a_full_disk_a_video_is_found_and_cannot_be_deleted() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Setup::default().on_sqlite().start().in_front_of("openai", &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    upstream.answer(VIDEOS, begun());
+    let client = gateway.client();
+    let its_path = path(&create(&client));
+    upstream.answer(ITS_PATH, state("completed", 100));
+    gateway.limit_file_size("1");
+    assert_eq!(client.get(&its_path).expect(200)["status"], "completed");
+    assert_eq!(client.delete(&its_path).expect(507)["error"]["code"], "insufficient_storage");
+    gateway.limit_file_size("unlimited");
+    eventually("it is deleted", || (client.delete(&its_path).status == 204).then_some(()));
+}

@@ -97,13 +97,17 @@ impl ErrorShape {
         self.refuse(404, &format!("No such {what}: {shown}"), None, Some(&format!("{what}_id")))
     }
 
-    /// Builds the 503 for a look-up that failed in the database, and logs why. `what` is a plural, as in `Videos`.
-    pub(super) fn look_up_failed(self, what: &str, error: &store::Error) -> Response {
-        log::error!("{what} could not be looked up in the database: {error}");
-        self.refuse(503, &format!("{what} cannot be looked up at the moment"), None, None)
+    /// Builds the error for a look-up or a change that failed in the database, and logs why. `what` is a plural, as in
+    /// `Videos`.
+    pub(super) fn database_failed(self, what: &str, error: &store::Error) -> Response {
+        log::error!("{what} could not be looked up or changed in the database: {error}");
+        if let store::Error::Full(_) = error {
+            return self.storage_full();
+        }
+        self.refuse(503, &format!("{what} cannot be looked up or changed at the moment"), None, None)
     }
 
-    /// Builds the error for a call that cannot be counted because the disk is full: another try would fail as well.
+    /// Builds the error for what cannot be stored because the disk is full: another try would fail as well.
     pub(super) fn storage_full(self) -> Response {
         forbid_retry(self.refuse(507, store::FULL, Some("insufficient_storage"), None))
     }

@@ -106,7 +106,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
         Ok(()) => {}
         // A concurrent request was faster.
         Err(store::Error::NotFound) => return Err(shape.no_such("batch", &batch.place.public_id)),
-        Err(error) => return Err(shape.look_up_failed("Batches", &error)),
+        Err(error) => return Err(shape.database_failed("Batches", &error)),
     }
     let deleted = json!({ "id": batch.place.public_id, "type": "message_batch_deleted" });
     Ok(http::json(StatusCode::OK, &deleted))

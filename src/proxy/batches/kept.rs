@@ -92,7 +92,7 @@ pub(super) async fn of_path(
     let (id, shape) = (request.params.get("id"), shape(request, api));
     let found = find(&proxy.core.store, caller, api, id)
         .await
-        .map_err(|error| shape.look_up_failed("Batches", &error))?;
+        .map_err(|error| shape.database_failed("Batches", &error))?;
     found.ok_or_else(|| shape.no_such("batch", id))
 }
 
@@ -174,7 +174,7 @@ impl BatchUnavailable {
                 shape.refuse(410, why, Some("batch_unreachable"), Some("batch_id"))
             }
             Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(shape),
-            Self::Unreachable(Unreachable::Store(error)) => shape.look_up_failed("Batches", &error),
+            Self::Unreachable(Unreachable::Store(error)) => shape.database_failed("Batches", &error),
             Self::TooSlow => shape.refuse(504, "The upstream took too long", None, None),
             Self::Saturated => shape.site_saturated(proxy.core.leases.rules().retry_after_secs()),
             Self::Failed(failure) => failure.into_response(shape),

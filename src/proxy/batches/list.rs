@@ -42,7 +42,7 @@ pub(super) async fn page(
     let (after, before) = (bound(Some(paging.after)).await?, bound(paging.before).await?);
     let asked = Page { api: paging.api.id(), after, before, limit: limit + 1 };
     let found = batches::list(&proxy.core.store, &Owner::of_key(caller.key_id()), &asked).await;
-    let mut found = found.map_err(|error| shape.look_up_failed("Batches", &error))?;
+    let mut found = found.map_err(|error| shape.database_failed("Batches", &error))?;
     let has_more = found.len() > limit as usize;
     found.truncate(limit as usize);
     if before.is_some() && after.is_none() {
@@ -70,7 +70,7 @@ async fn bound(
         Ok(None) => {
             Err(shape.refuse(400, &format!("{name} is not the id of an existing batch"), None, Some(name)))
         }
-        Err(error) => Err(shape.look_up_failed("Batches", &error)),
+        Err(error) => Err(shape.database_failed("Batches", &error)),
     }
 }
 

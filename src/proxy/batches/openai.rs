@@ -168,7 +168,7 @@ async fn of_file(
     let (shape, id) = (shape(request, API), request.params.get("id"));
     let no_file = || shape.no_such("file", id);
     let found = find(&proxy.core.store, caller, API, &batch_id).await;
-    let batch = found.map_err(|error| shape.look_up_failed("Batches", &error))?.ok_or_else(no_file)?;
+    let batch = found.map_err(|error| shape.database_failed("Batches", &error))?.ok_or_else(no_file)?;
     let upstream_id = text_of(&batch.object, file.member()).ok_or_else(no_file)?;
     Ok((batch, format!("/v1/files/{}", in_path(&upstream_id))))
 }

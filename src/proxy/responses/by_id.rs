@@ -168,7 +168,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
         return Err(unknown(shape, id));
     }
     let (store, owner) = (&proxy.core.store, Owner::of_key(key_id));
-    let unreadable = |error| shape.look_up_failed("Responses", &error);
+    let unreadable = |error| shape.database_failed("Responses", &error);
     // An upstream that gives one id to several keys leaves it to none of them.
     let owners = responses::owners(store, id).await.map_err(unreadable)?;
     if owners.iter().any(|other| *other != owner) {
@@ -190,7 +190,7 @@ async fn ask(
     let mut upstream = upstream.map_err(|unreachable| match unreachable {
         Unreachable::Gone(_) => unknown(shape, id),
         Unreachable::Misconfigured(why) => Failure::local(why).into_response(shape),
-        Unreachable::Store(error) => shape.look_up_failed("Responses", &error),
+        Unreachable::Store(error) => shape.database_failed("Responses", &error),
     })?;
     let slot = upstream.slot(&proxy.core, shape).await?;
     let path = format!("/v1/responses/{}{}", in_path(id), query.suffix);

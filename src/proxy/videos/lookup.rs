@@ -26,7 +26,7 @@ pub(super) async fn find(
     }
     let owner = Owner::of_key(caller.key_id());
     let found = videos::find(store, &owner, id).await;
-    found.map_err(|error| shape.look_up_failed("Videos", &error))?.ok_or_else(|| shape.no_such("video", id))
+    found.map_err(|error| shape.database_failed("Videos", &error))?.ok_or_else(|| shape.no_such("video", id))
 }
 
 pub(super) fn shape(request: &Request) -> ErrorShape {
@@ -37,6 +37,6 @@ pub(super) fn refused(shape: ErrorShape, unreachable: &Unreachable) -> Response 
     match unreachable {
         Unreachable::Gone(why) => shape.refuse(410, why, Some("video_unreachable"), Some("video_id")),
         Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(shape),
-        Unreachable::Store(error) => shape.look_up_failed("Videos", error),
+        Unreachable::Store(error) => shape.database_failed("Videos", error),
     }
 }

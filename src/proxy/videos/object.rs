@@ -104,7 +104,7 @@ async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Res
         Ok(()) => {}
         // A concurrent request was faster.
         Err(store::Error::NotFound) => return Err(shape.no_such("video", &video.public_id)),
-        Err(error) => return Err(shape.look_up_failed("Videos", &error)),
+        Err(error) => return Err(shape.database_failed("Videos", &error)),
     }
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

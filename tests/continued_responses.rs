@@ -281,6 +281,20 @@ fn no_upstream_is_handed_the_answer_of_another_key() {
 }
 
 #[test]
+fn an_answer_whose_id_only_the_end_of_its_stream_tells_belongs_to_its_key() {
+    let (gateway, upstream) = storing();
+    let (_, ann) = key_of(&gateway, "ann");
+    let (_, bob) = key_of(&gateway, "bob");
+    let events = wire::response_events(MODEL).into_iter().skip(2);
+    upstream
+        .answer_once(RESPONSES, Reply::events(events.map(|event| event.replace("resp_stub", "resp_late"))));
+    assert_eq!(says(&ann, "One", None, true)["id"], "resp_late");
+    goes_on(&bob, "resp_late").expect(400);
+    goes_on(&ann, "resp_late").expect(200);
+    assert_eq!(upstream.last(RESPONSES).json()["previous_response_id"], "resp_late");
+}
+
+#[test]
 fn an_unknown_answer_passes_where_one_key_alone_uses_the_account() {
     let (gateway, upstream) = storing();
     let (_, ann) = key_of(&gateway, "ann");

@@ -224,6 +224,12 @@ pub(super) fn item_ids(event: &StreamEvent<'_>) -> impl Iterator<Item = String> 
     item.into_iter().chain(items).filter_map(|item| item.text_at("id")).map(|id| id.decode().into_owned())
 }
 
+/// Returns the id of the response that an event ends.
+pub(super) fn ended_id(event: &StreamEvent<'_>) -> Option<String> {
+    let json = event.json().filter(|_| RESPONSE_ENDS.contains(&event.kind()))?;
+    Some(json.get("response")?.text_at("id")?.decode().into_owned())
+}
+
 /// Reads an event too long to be held: it is content, or a terminal object that repeats all content.
 fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
     let named = |kind: &str| {

@@ -72,7 +72,7 @@ pub struct StreamProgress {
     opening: Opening,
     /// The text that has come, where it is counted.
     written: Option<WrittenText>,
-    /// The ids of the answer's items so far (responses only).
+    /// The ids of the answer's items so far, and its own if only its end has told it (responses only).
     items: Vec<String>,
 }
 
@@ -202,7 +202,8 @@ impl StreamProgress {
         told.or(self.written.as_ref().map(WrittenText::tokens)).unwrap_or(0)
     }
 
-    /// Returns the ids of the answer's items so far, by which later requests may refer to them (responses only).
+    /// Returns the ids by which later requests may refer to the answer's items so far, and to the answer itself if only its end
+    /// has told its id (responses only).
     pub fn items(&self) -> &[String] {
         &self.items
     }
@@ -260,7 +261,11 @@ impl StreamProgress {
     }
 
     fn note_items(&mut self, event: &StreamEvent<'_>) {
-        let ids = events::item_ids(event).filter(|id| id.len() <= MAX_ITEM_ID && !self.items.contains(id));
+        // Without a beginning, only the end tells the id of the answer.
+        let own = events::ended_id(event).filter(|_| !self.opening.has_begun());
+        let ids = events::item_ids(event)
+            .chain(own)
+            .filter(|id| id.len() <= MAX_ITEM_ID && !self.items.contains(id));
         let room = MAX_ITEMS.saturating_sub(self.items.len());
         let new: Vec<String> = ids.take(room).collect();
         self.items.extend(new);

@@ -13,6 +13,11 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    /// Whether the beginning of the answer has come.
+    pub(super) fn has_begun(&self) -> bool {
+        self.answer
+    }
+
     /// Whether an event has come before the opening that it needs.
     pub(super) fn is_lacking(&self) -> bool {
         self.is_lacking

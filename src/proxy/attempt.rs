@@ -462,9 +462,13 @@ impl Attempt {
         self.leave_to_background(used.reported);
     }
 
-    /// Binds requests that go on from the answer with this id to this channel: no other channel has stored it.
-    pub(super) fn bind_answer(&mut self, answer_id: &str) {
+    /// Records that the upstream stores the answer.
+    pub(super) fn note_stored(&mut self) {
         self.is_stored = true;
+    }
+
+    /// Binds requests that go on from the answer with this id to this channel: no other channel has stored it.
+    pub(super) fn bind_answer(&self, answer_id: &str) {
         let key_id = self.key.as_ref().map(|key| key.id);
         self.bind(session::opened_by(&self.proxy.core, key_id, answer_id), now_ms());
     }

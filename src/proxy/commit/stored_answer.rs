@@ -52,10 +52,11 @@ impl StartedResponse<'_> {
             _ => false,
         };
         let mut unwritten = None;
-        if is_stored
-            && call.operation == Operation::Answer
-            && let Some(id) = answer_id(dialect, answer)
-        {
+        let is_stored = is_stored && call.operation == Operation::Answer;
+        if is_stored {
+            attempt.note_stored();
+        }
+        if is_stored && let Some(id) = answer_id(dialect, answer) {
             attempt.bind_answer(&id);
             if dialect == Dialect::Responses {
                 let in_background =

@@ -154,6 +154,28 @@ fn what_a_lacking_response_has_passes_as_it_came() {
     assert_repaired(&without(&[created, part]), &[created, part]);
     assert_repaired(&without(&[part]), &[part]);
     assert_repaired(&without(&["response.output_item.done"]), &["response.output_item.done"; 4]);
+    // A later item is not added, with and without its part.
+    let is_last_added =
+        |event: &Value| event["item"]["id"] == "msg_1" && event["item"]["content"] == json!([]);
+    let mut sent: Vec<_> = whole.iter().filter(|event| !is_last_added(event)).cloned().collect();
+    assert_repaired(&sent, &["response.output_item.added"]);
+    sent.retain(|event| event["type"] != part);
+    assert_repaired(&sent, &["response.output_item.added", part]);
+}
+
+#[test]
+fn an_item_that_comes_whole_without_an_id_gets_one() {
+    let item = json!({"type": "function_call", "status": "completed", "call_id": "c1", "name": "add",
+        "arguments": "{}"});
+    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+    let end = json!({"type": "response.completed", "response": {"id": "resp_u1", "output": []}});
+    let (events, text) = streamed(RESPONSES, &[done, end].iter().map(wire::named).collect::<Vec<_>>());
+    let output = &events.last().expect("an end")["response"]["output"];
+    let id = &output[0]["id"];
+    assert_eq!(id, "item_0", "{text}");
+    let about = events.iter().filter_map(|event| event.get("item_id").or(event["item"].get("id")));
+    let ids: Vec<_> = about.collect();
+    assert!(ids.len() == 4 && ids.iter().all(|told| *told == id), "{text}");
 }
 
 #[test]

@@ -384,9 +384,9 @@ impl Watch {
         let dialect = self.progress.dialect;
         match dialect {
             Dialect::Messages => self.note_block(event),
-            Dialect::Responses if self.response.lacks_part(event.name) => {
+            Dialect::Responses if self.response.lacks_addition(event.name) => {
                 self.note_lack(event, number);
-                self.response.note_part();
+                self.response.note_addition();
             }
             _ => {}
         }

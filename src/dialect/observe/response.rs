@@ -62,11 +62,20 @@ impl ResponseSoFar {
         }
     }
 
-    /// Reads the name of the next event. Returns whether it is the text of a part that has not been added.
-    pub(super) fn lacks_part(&mut self, name: &[u8]) -> bool {
+    /// Reads the name of the next event. Returns whether it is about an item or a part that has not been added.
+    pub(super) fn lacks_addition(&mut self, name: &[u8]) -> bool {
         match name {
+            b"response.content_part.added"
+            | b"response.output_text.delta"
+            | b"response.refusal.delta"
+            | b"response.function_call_arguments.delta"
+            | b"response.custom_tool_call_input.delta"
+                if self.lacks_item() =>
+            {
+                true
+            }
             b"response.content_part.added" => {
-                self.note_part();
+                self.note_addition();
                 false
             }
             b"response.output_text.delta" | b"response.refusal.delta" => {
@@ -77,9 +86,20 @@ impl ResponseSoFar {
         }
     }
 
-    /// Notes that the open message has a part.
-    pub(super) fn note_part(&mut self) {
-        if let Some(message) = self.open_message() {
+    /// Whether no item is open that the parts of one could belong to. Before the first item the opening is lacking.
+    fn lacks_item(&self) -> bool {
+        // Mostly the last item is open.
+        !self.is_full && !self.items.is_empty() && self.items.iter().rev().all(|item| item.is_done)
+    }
+
+    /// Notes that there are an open item and a part of it, with or without the events that add them.
+    pub(super) fn note_addition(&mut self) {
+        if let Some(last) = self.items.last().filter(|_| self.lacks_item()) {
+            let index = last.index.saturating_add(1);
+            let object = String::new();
+            self.items.push(AddedItem { index, object, is_message: true, has_part: true, is_done: false });
+            self.is_full |= self.items.len() == MAX_ITEMS;
+        } else if let Some(message) = self.open_message() {
             message.has_part = true;
         }
     }

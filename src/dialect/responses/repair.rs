@@ -16,7 +16,7 @@ mod item;
 use std::collections::BTreeMap;
 
 use super::answer::Head;
-use super::replay::replay_item;
+use super::replay::{named_item, replay_item};
 use super::status::Status;
 use super::stream_write::emit;
 use super::turn::message_of;
@@ -198,8 +198,11 @@ impl Repair {
     /// Writes what an item lacks that is whole now. Returns whether its end is not written yet.
     fn complete(&mut self, place: u64, whole: &Node<'_>, out: &mut String) -> bool {
         let Some(item) = self.items.get_mut(&place) else {
-            replay_item(place, whole, &mut self.sequence, out);
-            self.items.insert(place, Item::done(whole.raw()));
+            let whole = named_item(place, whole);
+            if let Ok(whole) = Node::parse(&whole) {
+                replay_item(place, &whole, &mut self.sequence, out);
+            }
+            self.items.insert(place, Item::done(&whole));
             return false;
         };
         let held = std::mem::take(&mut item.held);

@@ -1,6 +1,8 @@
 //! Turns a complete answer of this dialect into a stream, for a client of this dialect that asked for one. The
 //! response, its items and their ids stay as the upstream wrote them.
 
+use std::borrow::Cow;
+
 use super::answer::lacking;
 use super::stream_write::emit;
 use crate::dialect::canonical::{MAX_REPEATED, ReplyContext};
@@ -65,13 +67,25 @@ fn completed_item(place: u64, item: &Node<'_>, context: &ReplyContext) -> Option
         "reasoning" => &[("id", &id), ("summary", "[]")],
         _ => &[("id", &id)],
     };
-    let lacks = |key: &str| item.get(key).is_none_or(|value| value.raw() == "\"\"");
-    let mut missing: Vec<_> = required.iter().filter(|(key, _)| lacks(key)).copied().collect();
+    let mut missing: Vec<_> = required.iter().filter(|(key, _)| lacks(item, key)).copied().collect();
     let parts = item.items_at("content");
     let content: Vec<Option<String>> = parts.iter().map(completed_part).collect();
     let content = content.iter().any(Option::is_some).then(|| joined(parts, &content));
     missing.extend(content.iter().map(|content| ("content", content.as_str())));
     (!missing.is_empty()).then(|| edit(item.raw(), &missing, &[]).into_owned())
+}
+
+fn lacks(item: &Node<'_>, key: &str) -> bool {
+    item.get(key).is_none_or(|value| value.raw() == "\"\"")
+}
+
+/// Returns an item in JSON; one without an id gets one made of its place.
+pub(super) fn named_item<'t>(place: u64, item: &Node<'t>) -> Cow<'t, str> {
+    if lacks(item, "id") {
+        edit(item.raw(), &[("id", &format!("\"item_{place}\""))], &[])
+    } else {
+        Cow::Borrowed(item.raw())
+    }
 }
 
 fn completed_part(part: &Node<'_>) -> Option<String> {

@@ -96,6 +96,26 @@ fn it_is_booked_by_a_stream_that_is_taken_up_and_by_one_that_the_client_left() {
 }
 
 #[test]
+fn an_error_in_a_stream_that_is_taken_up_tells_the_response_that_was_asked_for() {
+    let (gateway, upstream) = world();
+    let client = gateway.client();
+    begin(&client);
+    let events = [
+        wire::named(&json!({"type": "response.output_text.delta", "sequence_number": 5, "item_id": "m",
+                            "output_index": 0, "content_index": 0, "delta": "set."})),
+        wire::named(&json!({"type": "error", "code": "server_error", "message": "gone"})),
+    ];
+    upstream.answer(ONE, Reply::events(&events));
+    let text = client.get(&format!("{ONE}?stream=true&starting_after=4")).text();
+    let told = wire::data_of(&text).pop().expect("an event");
+    assert_eq!((&told["type"], &told["sequence_number"]), (&json!("response.failed"), &json!(6)), "{text}");
+    assert_eq!(
+        (&told["response"]["id"], &told["response"]["error"]["message"]),
+        (&json!("resp_up1"), &json!("gone"))
+    );
+}
+
+#[test]
 fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
     let (gateway, upstream) = world();
     let client = limited(&gateway);

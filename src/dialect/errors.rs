@@ -67,16 +67,25 @@ pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
 /// Builds the event that tells a client that its stream broke after output. The SDKs raise on it; no end marker
 /// follows.
 pub fn stream_event(dialect: Dialect, error: &UpstreamError) -> Bytes {
-    stream_event_of(dialect, error, 0, None)
+    stream_event_of(dialect, error, &BrokenResponse::default())
 }
 
-/// Builds the same event as [`stream_event`], for a response that is in `response` as the upstream told it last, where
-/// that is known. `sequence` is used on responses only.
+/// What is known of a response whose stream broke.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BrokenResponse<'r> {
+    /// The number of the next event.
+    pub sequence: u64,
+    /// The response object as the upstream told it last.
+    pub told: Option<&'r str>,
+    /// The id of a response that the upstream has not told.
+    pub id: &'r str,
+}
+
+/// Builds the same event as [`stream_event`]; on responses it tells this response.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
-    sequence: u64,
-    response: Option<&str>,
+    response: &BrokenResponse<'_>,
 ) -> Bytes {
     let status = error_kinds::status_told(error);
     let kind = kind_told(error).unwrap_or(UpstreamError::BROKEN_STREAM);
@@ -88,13 +97,14 @@ pub(super) fn stream_event_of(
         }
         Dialect::Responses => {
             // SDKs do not accept a stream that does not begin with a response.
-            let opening = (sequence == 0 && response.is_none()).then(|| {
-                let mut response = unnamed_response();
-                (response["status"], response["output"]) = (json!("in_progress"), json!([]));
-                let event = json!({"type": "response.created", "sequence_number": 0, "response": response});
+            let opening = (response.sequence == 0 && response.told.is_none()).then(|| {
+                let mut begun = untold_response(response.id);
+                (begun["status"], begun["output"]) = (json!("in_progress"), json!([]));
+                let event = json!({"type": "response.created", "sequence_number": 0, "response": begun});
                 format!("event: response.created\ndata: {event}\n\n")
             });
-            let event = failed_response(error, sequence + u64::from(opening.is_some()), response);
+            let sequence = response.sequence + u64::from(opening.is_some());
+            let event = failed_response(error, &BrokenResponse { sequence, ..*response });
             format!("{}event: response.failed\ndata: {event}\n\n", opening.unwrap_or_default())
         }
         Dialect::Gemini => {
@@ -157,15 +167,15 @@ pub(super) fn kind_told(error: &UpstreamError) -> Option<&str> {
     error.kind.as_deref().map(|kind| in_openai_words(kind, error_kinds::status_told(error)))
 }
 
-/// Builds the members of a response that has not begun.
-fn unnamed_response() -> Value {
-    json!({"id": "resp_unknown", "object": "response", "incomplete_details": null, "metadata": {}})
+/// Builds the members of a response that the upstream has not told.
+fn untold_response(id: &str) -> Value {
+    json!({"id": id, "object": "response", "incomplete_details": null, "metadata": {}})
 }
 
 /// Builds a `response.failed` event with a whole response object: the SDKs' types require its keys.
-fn failed_response(error: &UpstreamError, sequence: u64, told: Option<&str>) -> Value {
-    let told = told.and_then(|told| serde_json::from_str::<Value>(told).ok());
-    let mut response = told.filter(Value::is_object).unwrap_or_else(unnamed_response);
+fn failed_response(error: &UpstreamError, broken: &BrokenResponse<'_>) -> Value {
+    let told = broken.told.and_then(|told| serde_json::from_str::<Value>(told).ok());
+    let mut response = told.filter(Value::is_object).unwrap_or_else(|| untold_response(broken.id));
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
     if let Some(kind) = kind_told(error) {
@@ -177,7 +187,7 @@ fn failed_response(error: &UpstreamError, sequence: u64, told: Option<&str>) -> 
     if !response["usage"].is_object() {
         response["usage"] = Value::Null;
     }
-    json!({"type": "response.failed", "sequence_number": sequence, "response": response})
+    json!({"type": "response.failed", "sequence_number": broken.sequence, "response": response})
 }
 
 /// Returns the bytes that keep a silent stream open. On messages it is a `ping`, as that API sends it; its clients skip
@@ -224,10 +234,9 @@ mod tests {
     fn a_broken_stream_ends_in_the_clients_dialect() {
         let error = UpstreamError { message: "gone".into(), code: Some("c".into()), ..Default::default() };
         let text = |dialect| {
-            String::from_utf8(
-                stream_event_of(dialect, &error, 7, Some(r#"{"id":"resp_1","model":"m"}"#)).to_vec(),
-            )
-            .unwrap()
+            let told = Some(r#"{"id":"resp_1","model":"m"}"#);
+            let response = BrokenResponse { sequence: 7, told, id: "resp_2" };
+            String::from_utf8(stream_event_of(dialect, &error, &response).to_vec()).unwrap()
         };
         let data = |text: &str, start: &str| {
             assert!(text.starts_with(start) && text.ends_with("\n\n"), "{text}");
@@ -245,10 +254,14 @@ mod tests {
         assert_eq!(failed["response"]["id"], "resp_1");
         assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
         // A response that had not begun begins first.
-        let text = String::from_utf8(stream_event(Dialect::Responses, &error).to_vec()).unwrap();
+        let response = BrokenResponse { id: "resp_2", ..BrokenResponse::default() };
+        let event = stream_event_of(Dialect::Responses, &error, &response);
+        let text = String::from_utf8(event.to_vec()).unwrap();
         let (created, failed) = text.split_once("\n\n").unwrap();
         assert_eq!(data(&format!("{created}\n\n"), "event: response.created\n")["sequence_number"], 0);
-        assert_eq!(data(failed, "event: response.failed\n")["sequence_number"], 1);
+        let failed = data(failed, "event: response.failed\n");
+        assert_eq!(failed["sequence_number"], 1);
+        assert_eq!(failed["response"]["id"], "resp_2");
     }
 
     #[test]

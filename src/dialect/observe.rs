@@ -17,7 +17,7 @@
 
 use super::{
     Dialect,
-    errors::{self, UpstreamError},
+    errors::{self, BrokenResponse, UpstreamError},
     events::{self, Meaning},
     json,
     opening::Opening,
@@ -361,10 +361,12 @@ impl StreamObserver {
 
     /// Builds the event that tells the client of a break ([`errors::stream_event`]), with the sequence number and the
     /// response as the upstream told it, with the items that are whole, or after the end of the open block, where these are
-    /// known.
-    pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
+    /// known. `id` is that of a response that the upstream has not told.
+    pub fn failure_event(&self, error: &UpstreamError, id: &str) -> Bytes {
         let Watch { progress, events, response, open_block, .. } = &self.watch;
-        let event = errors::stream_event_of(progress.dialect, error, *events, response.text().as_deref());
+        let told = response.text();
+        let response = BrokenResponse { sequence: *events, told: told.as_deref(), id };
+        let event = errors::stream_event_of(progress.dialect, error, &response);
         let Some(index) = open_block else { return event };
         let stop = format!(
             "event: content_block_stop\ndata: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n"

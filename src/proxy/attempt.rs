@@ -20,6 +20,7 @@ use crate::mask::Mask;
 use crate::metrics::series::AttemptResult;
 use crate::money::Usd;
 use crate::proxy::Proxy;
+use crate::request_id::RequestId;
 use crate::routing::{Channel, Conversation, SelectionReason};
 use crate::settings::Settings;
 use crate::store::amend::RowName;
@@ -218,6 +219,11 @@ impl Attempt {
     /// Returns when the attempt began, while it is not settled.
     pub(super) fn began_at(&self) -> Option<Millis> {
         self.row.as_ref().map(|row| row.created_at)
+    }
+
+    /// Returns the id of the call, while the attempt is not settled.
+    pub(super) fn request_id(&self) -> Option<RequestId> {
+        self.row.as_ref()?.request_id
     }
 
     /// Registers the answer with this id as made in the background: it stays at work, and its usage is not booked, until its

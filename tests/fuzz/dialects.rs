@@ -132,7 +132,7 @@ fn streams(from: Dialect, seed: &str) {
         let mut observer = StreamObserver::new(from);
         cut.iter().for_each(|piece| drop(observer.feed(piece).clone()));
         observer.close();
-        let failure = observer.failure_event(&UpstreamError::new("no"));
+        let failure = observer.failure_event(&UpstreamError::new("no"), "resp_1");
         are_events(std::str::from_utf8(&failure).expect("text"));
     });
 }

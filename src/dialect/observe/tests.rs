@@ -299,7 +299,7 @@ fn a_failure_knows_what_the_client_may_still_have() {
 fn our_own_failure_continues_the_stream() {
     let mut observer = StreamObserver::new(Responses);
     observer.feed(&RESPONSES.as_bytes()[..RESPONSES.find("event: response.completed").unwrap()]);
-    let event = observer.failure_event(&UpstreamError::new("gone"));
+    let event = observer.failure_event(&UpstreamError::new("gone"), "resp_2");
     let event = String::from_utf8(event.to_vec()).unwrap();
     assert!(event.contains("\"sequence_number\":4") && event.contains("\"id\":\"resp_1\""), "{event}");
 }
@@ -310,7 +310,7 @@ fn an_upstreams_own_failure_keeps_what_it_says_of_the_response() {
     let failed = r#"{"type":"response.failed","sequence_number":7,"response":{"id":"r","status":"failed","output":[{"id":"m"}],"usage":{"input_tokens":1},"error":{"code":"rate_limit_exceeded","message":"slow"}}}"#;
     let mut observer = observe(Responses, &[format!("data: {begun}\n\ndata: {failed}\n\n").as_bytes()]);
     let error = observer.failure().unwrap().clone();
-    let event = String::from_utf8(observer.failure_event(&error).to_vec()).unwrap();
+    let event = String::from_utf8(observer.failure_event(&error, "resp_2").to_vec()).unwrap();
     let told: serde_json::Value = serde_json::from_str(event.split_once("data: ").unwrap().1).unwrap();
     assert_eq!(told, serde_json::from_str::<serde_json::Value>(failed).unwrap());
     // An `error` event says nothing of the response; the items that came whole are its output, in their order.
@@ -329,7 +329,7 @@ fn an_upstreams_own_failure_keeps_what_it_says_of_the_response() {
         ),
     ] {
         observer = observe(Responses, &[format!("data: {begun}\n\n{items}data: {failed}\n\n").as_bytes()]);
-        let event = observer.failure_event(&UpstreamError::new("m"));
+        let event = observer.failure_event(&UpstreamError::new("m"), "resp_2");
         let wanted = format!(r#"{output}"status":"failed","usage":null"#);
         assert!(String::from_utf8_lossy(&event).contains(&wanted), "{event:?}");
     }

@@ -57,7 +57,7 @@ impl Transit for ConvertingTransit {
         if is_complete { Ok(Bytes::from(out)) } else { Err(Bytes::from(out)) }
     }
 
-    fn error(&mut self, error: &UpstreamError) -> Bytes {
+    fn error(&mut self, error: &UpstreamError, _: &str) -> Bytes {
         let mut out = String::new();
         self.0.fail(error, &mut out);
         Bytes::from(out)

@@ -127,8 +127,9 @@ pub(super) trait Transit: Send {
     /// Fails when the answer is not complete, with what goes before the error that says so.
     fn conclude(&mut self) -> Result<Bytes, Bytes>;
 
-    /// Writes an error as an event of the client's dialect. Nothing may follow.
-    fn error(&mut self, error: &UpstreamError) -> Bytes;
+    /// Writes an error as an event of the client's dialect. Nothing may follow. `id` is that of a response of which nothing
+    /// has been told.
+    fn error(&mut self, error: &UpstreamError, id: &str) -> Bytes;
 
     /// Whether only usage can follow the end of the answer.
     fn is_followed_by_usage_alone(&self) -> bool;
@@ -326,7 +327,7 @@ impl Relay {
     fn fail(&mut self, InStreamError { mut error, before, is_told }: InStreamError) {
         let secrets = self.attempt.secrets();
         error.hide(|text| secrets.hide(text));
-        let event = if is_told { Bytes::new() } else { self.transit.error(&error) };
+        let event = if is_told { Bytes::new() } else { self.error_event(&error) };
         self.end_with(before, secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
         let cause = format!("stream error: {}", error.message);
         let progress = self.transit.progress();
@@ -382,7 +383,7 @@ impl Relay {
             kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
             ..UpstreamError::default()
         };
-        let event = self.transit.error(&error);
+        let event = self.error_event(&error);
         self.end_with(before, &event);
         false
     }
@@ -411,6 +412,12 @@ impl Relay {
         let mut out = BytesMut::from(before);
         out.extend_from_slice(event);
         self.send(out.freeze());
+    }
+
+    /// Writes an error as the last event.
+    fn error_event(&mut self, error: &UpstreamError) -> Bytes {
+        let id = self.attempt.request_id().map(|id| format!("resp_{}", id.as_str()));
+        self.transit.error(error, id.as_deref().unwrap_or_default())
     }
 
     /// Waits for the upstream: lingers, sends a heartbeat to keep the client's connection open, or gives up, when it is time.

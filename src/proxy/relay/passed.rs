@@ -101,8 +101,8 @@ impl Transit for PassthroughTransit {
         }
     }
 
-    fn error(&mut self, error: &UpstreamError) -> Bytes {
-        let event = self.observer.failure_event(error);
+    fn error(&mut self, error: &UpstreamError, id: &str) -> Bytes {
+        let event = self.observer.failure_event(error, id);
         self.repaired(event)
     }
 

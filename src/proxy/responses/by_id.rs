@@ -342,7 +342,7 @@ impl UsageWatch {
         if let Some(UsageReader::Events(stream)) = self.told.as_mut().filter(|_| !told.is_told) {
             let mut error = told.error;
             error.hide(|text| self.secrets.hide(text));
-            let event = stream.error(&error);
+            let event = stream.error(&error, &self.name.id);
             out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
         }
     }

@@ -27,6 +27,8 @@ use crate::byte_order_mark;
 use crate::hex;
 use crate::idle_thread::yield_thread;
 
+/// The mark of our own documents.
+pub(super) const FORMAT: &str = "switchyard";
 /// The maximum size in bytes of an array element, or of a value outside an array: a row with a large text in
 /// it.
 const MAX_ELEMENT: u64 = 4 << 20;
@@ -36,7 +38,6 @@ const MAX_MEMBERS: usize = 10_000;
 const CONTAINERS: &[&str] = &["data", "accounts", "preferences", "apiCredentialProfiles"];
 /// The maximum nesting depth of split objects.
 const MAX_DEPTH: usize = 4;
-/// The bytes with which some programs begin UTF-8 text.
 /// The number of bytes read from a file at a time.
 const RUN: usize = 64 << 10;
 
@@ -115,6 +116,12 @@ impl Document {
             root @ Node::Object(_) => Some(Self { file: self.file, root }),
             _ => None,
         }
+    }
+
+    /// Whether this gateway wrote the document. A script that writes a document anew may leave its mark out; no other
+    /// program's document has a checksum.
+    pub fn is_own(&self) -> bool {
+        self.value(&["format"]).is_some_and(|format| format == FORMAT) || self.has(&["checksum"])
     }
 
     /// Whether there is such a member, of any type.

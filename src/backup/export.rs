@@ -51,7 +51,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: BackupScope, out: W) -> Result<W,
         }
         out.write_all(b"},")?;
     }
-    write!(out, "\"format\":\"switchyard\",\"{INSTALLATION}\":\"{}\",", installation(&core.store))?;
+    write!(out, "\"format\":\"{}\",\"{INSTALLATION}\":\"{}\",", document::FORMAT, installation(&core.store))?;
     if what != BackupScope::Accounts {
         let saved = Handle::current().block_on(settings::all(&core.store))?;
         let mut settings = json!({ "settings": preferences::exported(saved) });

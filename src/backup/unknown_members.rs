@@ -31,7 +31,7 @@ pub struct UnknownMembers {
 impl UnknownMembers {
     /// Begins with the members outside of rows.
     pub fn of(document: &Document, found: &SectionPaths) -> Self {
-        let is_ours = document.value(&["format"]).is_some_and(|format| format == "switchyard");
+        let is_ours = document.is_own();
         let mut unknown = Self { is_ours, ..Self::default() };
         if !is_ours {
             return unknown;

@@ -99,7 +99,7 @@ pub fn open(
         let metered = progress.metered("Reading", length, &mut file);
         let document = sealed::open(metered, passphrase).and_then(|text| Document::read(text, scratch));
         let document = document.map_err(unread)?;
-        if is_sealed || is_ours(&document) {
+        if is_sealed || document.is_own() {
             return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
         }
         file.rewind().map_err(failed)?;
@@ -125,11 +125,6 @@ pub fn open(
 
 const SEALED: &str = "the backup is sealed: give its passphrase with --passphrase-file FILE (- for standard input), or in \
                       BACKUP_PASSPHRASE";
-
-/// Whether a document in JSON is a backup of ours.
-fn is_ours(document: &Document) -> bool {
-    document.value(&["format"]).is_some_and(|format| format == "switchyard") || document.has(&["checksum"])
-}
 
 /// Whether the path names a pipe or a device, whose content can be read or written only once.
 pub fn is_stream(path: &Path) -> bool {

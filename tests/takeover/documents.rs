@@ -490,7 +490,7 @@ fn the_import_of_the_admin_api_takes_documents_of_other_gateways() {
     assert_eq!(list(&gateway, "/api/sites").len(), 3);
     assert_eq!(find(&list(&gateway, "/api/accounts"), "username", "u")["balance"], 2);
 
-    let models = json!({"model_list": [{"model_name": "m", "litellm_params":
+    let models = json!({"format": "of its own", "model_list": [{"model_name": "m", "litellm_params":
         {"model": "openai/x", "api_base": "https://l.example", "api_key": "os.environ/AUTH_TOKEN"}}]});
     let answer = gateway.admin().post(import, &json!({"data": models})).expect(200);
     assert!(answer["warnings"].to_string().contains("which reads variables"), "{answer}");

@@ -29,7 +29,7 @@ const ROW_MARKS: [&str; 4] = ["site_url", "site_type", "account_info", "cookieAu
 /// # Errors
 /// Fails if the document cannot be read again, or has too many rows.
 pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOver>, ImportError> {
-    if document.has(&["format"]) || document.has(&["checksum"]) || !is_foreign(document)? {
+    if document.is_own() || !is_foreign(document)? {
         return Ok(None);
     }
     let mut room = MAX_ROWS;

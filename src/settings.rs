@@ -26,7 +26,7 @@ use crate::routing::brands::BlockedBrands;
 use crate::routing::failure::Cooldown;
 use crate::routing::{OutboundProxy, Weights};
 use crate::time::{Millis, millis};
-pub use webdav::{WEBDAV_KEY, WebDav};
+pub use webdav::{WEBDAV_KEY, WebDav, is_password_mask, mask_password};
 
 /// The settings that replace the retention of the configuration as soon as one of them is saved.
 pub const LOG_CLEANUP_KEYS: [&str; 4] = [

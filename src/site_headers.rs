@@ -81,7 +81,7 @@ impl Fault {
         Self("Expected JSON object whose values are all strings.".to_owned())
     }
 
-    fn of(name: &str, why: &str) -> Self {
+    pub fn of(name: &str, why: &str) -> Self {
         Self(format!("Header \"{name}\" {why}."))
     }
 }

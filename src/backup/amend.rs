@@ -6,9 +6,10 @@ use serde_json::{Map, Value as Json};
 use super::accounts;
 use super::keys::{self, Unfit, parsed};
 use crate::key_mask::is_mask;
+use crate::mask;
 use crate::money::Usd;
 use crate::platform::Platform;
-use crate::site_headers;
+use crate::site_headers::{self, Fault};
 use crate::site_url::{SiteUrl, UrlError, check_page, without_user_info};
 use crate::store::Store;
 use crate::store::staging::tables::Table;
@@ -36,6 +37,10 @@ pub(super) fn row(
             one_of(row, "credentialMode", &["auto", "session", "apikey"], left_out);
             leave_out_unless(row, "apiToken", "is only the mask of a key", left_out, |value| {
                 value.as_str().is_none_or(|text| !is_mask(text))
+            });
+            // A session may be a cookie, which may contain asterisks.
+            leave_out_unless(row, "accessToken", "is only the mask of a session", left_out, |value| {
+                value.as_str().is_none_or(|text| !mask::is_of_secret(text.trim()))
             });
             within(row, "unitCost", 0.0, left_out);
             for amount in ["balance", "balanceUsed", "quota"] {
@@ -119,7 +124,12 @@ fn custom_headers(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
             .push("customHeaders is not an object whose values are strings: it is left out".to_owned());
     };
     headers.retain(|name, value| {
-        let fault = site_headers::one(name, value).err();
+        let fault = match site_headers::one(name, value) {
+            Ok((_, text)) if mask::is_of_secret(text.trim()) => {
+                Some(Fault::of(name, "is only the mask of a secret"))
+            }
+            checked => checked.err(),
+        };
         left_out.extend(fault.as_ref().map(|fault| format!("customHeaders: {fault} It is left out")));
         fault.is_none()
     });

@@ -1,5 +1,6 @@
 //! Warnings about values in an imported row that cannot be used: one strange row must not prevent an import.
 
+use crate::mask;
 use crate::platform::Platform;
 use crate::routing::{ModelPattern, OutboundProxy};
 use crate::site_url::{SiteUrl, UrlError};
@@ -51,6 +52,12 @@ fn address(url: &str) -> Option<String> {
 }
 
 fn proxy(url: &str) -> Option<String> {
+    if mask::is_of_proxy_url(url) {
+        return Some(
+            "its proxy address has only the mask of a password: requests fail until it is corrected"
+                .to_owned(),
+        );
+    }
     OutboundProxy::parse(url)
         .err()
         .map(|_| "its proxy address is invalid, and no requests are sent until it is corrected".to_owned())

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::mask;
 use crate::networks;
 use crate::store::keys::{BudgetSettings, ExcludedCredential, cut_group, distinct_tags};
 
@@ -14,6 +15,10 @@ type Convert = fn(&Json) -> Option<Json>;
 /// Checks a downstream key. A limit that cannot be read refuses the document: the key would have no limit, or
 /// let nobody in without saying why.
 pub(super) fn amend(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> Result<(), Unfit> {
+    // Stored, it would be a key that everyone knows who has seen the mask.
+    if row.get("key").and_then(Json::as_str).is_some_and(mask::is_of_secret) {
+        return Err(("key", "whole key, not a mask"));
+    }
     for member in [
         "usedCost",
         "usedRequests",

@@ -12,7 +12,9 @@ use super::scope::BackupScope;
 use crate::config::rule::{Rule, is_web_address};
 use crate::config::runtime::SETTINGS;
 use crate::settings::update_center::{self, UpdateConfig};
-use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings, UnusableMember, WEBDAV_KEY, WebDav};
+use crate::settings::{
+    AllowList, LOG_CLEANUP_KEYS, Settings, UnusableMember, WEBDAV_KEY, WebDav, is_password_mask,
+};
 use crate::store::staging::{Action, Conflict};
 use crate::store::{Secret, settings};
 
@@ -159,6 +161,9 @@ fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
         return Err("exportType: expected all, accounts or preferences".to_owned());
     }
     read.check().map_err(unusable)?;
+    if is_password_mask(&read.password) {
+        return Err("its password is only the mask of one".to_owned());
+    }
     let Value::Object(mut config) = value else { return Err("expected object".to_owned()) };
     config.insert("autoSyncEnabled".to_owned(), false.into());
     let here = configuration(saved);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::UnusableMember;
 use crate::cron::Cron;
+use crate::mask;
 use crate::routing::BaseUrl;
 
 /// The name of the setting in the store.
@@ -85,4 +86,21 @@ fn names_file(url: &str) -> bool {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let target = rest.find(['/', '?']).map_or("/", |start| &rest[start..]);
     target != "/" && !url.contains('#')
+}
+
+/// Masks a password: a short one entirely, a longer one except for two characters at each end.
+pub fn mask_password(password: &str) -> String {
+    let characters: Vec<char> = password.chars().collect();
+    match characters.as_slice() {
+        [] => String::new(),
+        [first, second, _, .., third, last] if characters.len() > 4 => {
+            format!("{first}{second}****{third}{last}")
+        }
+        _ => "****".to_owned(),
+    }
+}
+
+/// Whether a text is the mask of a password, as the configuration or a report shows it.
+pub fn is_password_mask(text: &str) -> bool {
+    !text.is_empty() && (mask_password(text) == text || mask::is_of_secret(text))
 }

@@ -417,3 +417,36 @@ fn a_key_of_which_only_the_mask_came_is_not_used() {
     assert_eq!(tokens, [(7, false, false), (8, false, false), (9, true, true), (10, true, false)]);
     assert_eq!(rows(&document, "accounts")[0]["apiToken"], Value::Null);
 }
+
+#[test]
+fn the_mask_of_a_secret_is_not_stored_as_the_secret() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let site = &mut document["accounts"]["sites"][0];
+    site["customHeaders"] = json!({"x-key": "abcd****wxyz", "x-team": "blue"});
+    site["proxyUrl"] = json!("http://me:****@p.example");
+    let account = &mut document["accounts"]["accounts"][0];
+    account["accessToken"] = json!("abcd****wxyz");
+    account["proxyUrl"] = json!("socks5://me:****@p.example");
+    let webdav = json!({"fileUrl": "https://dav.example/b.json", "username": "me", "password": "ab****yz"});
+    document["preferences"] = json!({"settings": [{"key": "backup_webdav_config_v1", "value": webdav}]});
+    let report = import(&gateway, &document);
+    let warnings = report["warnings"].to_string();
+    for word in [
+        "sites 7 (one): customHeaders: Header \\\"x-key\\\" is only the mask",
+        "sites 7 (one): its proxy address has only the mask",
+        "accounts 9 (ann): accessToken is only the mask",
+        "accounts 9 (ann): its proxy address has only the mask",
+        "setting backup_webdav_config_v1 skipped: its password is only the mask",
+    ] {
+        assert!(warnings.contains(word), "{word}: {warnings}");
+    }
+    let kept = export(&gateway);
+    assert_eq!(rows(&kept, "sites")[0]["customHeaders"], "{\"x-team\":\"blue\"}");
+    assert_eq!(rows(&kept, "accounts")[0]["accessToken"], "");
+    assert!(!kept.to_string().contains("ab****yz"), "{kept}");
+
+    document["accounts"]["downstreamApiKeys"] = json!([{"name": "k", "key": "sk-a****wxyz"}]);
+    let why = refused(&gateway, &document);
+    assert!(why.contains("downstreamApiKeys[].key") && why.contains("mask"), "{why}");
+}

@@ -17,7 +17,7 @@ use crate::admin::secrets;
 use crate::backup::ImportOptions;
 use crate::http::{self, Request, Response};
 use crate::jobs::backups::remote::{self, State};
-use crate::settings::{WEBDAV_KEY, WebDav};
+use crate::settings::{WEBDAV_KEY, WebDav, is_password_mask, mask_password};
 use crate::store::settings;
 
 /// `GET /api/settings/backup/webdav`
@@ -114,8 +114,8 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
     let clears = fields.bool("clearPassword")?.unwrap_or(false);
     match fields.text("password")? {
         _ if clears => config.password.clear(),
-        Some(password) if password == mask(&config.password) => {}
-        Some(password) if !password.is_empty() && mask(password) == password => {
+        Some(password) if password == mask_password(&config.password) => {}
+        Some(password) if is_password_mask(password) => {
             return Err(Invalid::field("password", secrets::WHOLE).into());
         }
         Some(password) => password.clone_into(&mut config.password),
@@ -148,19 +148,7 @@ async fn shown(admin: &Admin) -> Result<Response> {
         "autoSyncEnabled": config.auto_sync_enabled,
         "autoSyncCron": config.auto_sync_cron,
         "hasPassword": !config.password.is_empty(),
-        "passwordMasked": mask(&config.password),
+        "passwordMasked": mask_password(&config.password),
     });
     Ok(http::json(StatusCode::OK, &json!({"success": true, "config": shown, "state": state.json()})))
-}
-
-/// Masks a password: a short one entirely, a longer one except for two characters at each end.
-fn mask(password: &str) -> String {
-    let characters: Vec<char> = password.chars().collect();
-    match characters.as_slice() {
-        [] => String::new(),
-        [first, second, _, .., third, last] if characters.len() > 4 => {
-            format!("{first}{second}****{third}{last}")
-        }
-        _ => "****".to_owned(),
-    }
 }

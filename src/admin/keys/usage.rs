@@ -21,8 +21,6 @@ const HOUR: Millis = 3_600_000;
 const DAY: Millis = 24 * HOUR;
 const UNGROUPED: &str = "__ungrouped__";
 const MAX_SEARCH_CHARS: usize = 80;
-const MAX_GROUP_CHARS: usize = 64;
-const MAX_TAGS: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Range {
@@ -70,18 +68,10 @@ struct Filter {
 
 impl Filter {
     fn of(query: &Query) -> Self {
-        let text = |name: &str, most: usize| -> String {
-            query.get(name).unwrap_or_default().trim().chars().take(most).collect()
-        };
-        let mut tags: Vec<String> = Vec::new();
-        for (_, value) in query.pairs().filter(|(name, _)| name == "tags") {
-            for tag in value.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-                if !tags.iter().any(|known| known.to_lowercase() == tag.to_lowercase()) {
-                    tags.push(tag.to_owned());
-                }
-            }
-        }
-        tags.truncate(MAX_TAGS);
+        let text = |name: &str| query.get(name).unwrap_or_default().trim().to_owned();
+        let sent = query.pairs().filter(|(name, _)| name == "tags");
+        let tags =
+            sent.flat_map(|(_, value)| value.split(',').map(|tag| tag.trim().to_owned()).collect::<Vec<_>>());
         Self {
             range: Range::of(query),
             status: match query.get("status").as_deref() {
@@ -89,9 +79,9 @@ impl Filter {
                 Some("disabled") => "disabled",
                 _ => "all",
             },
-            search: text("search", MAX_SEARCH_CHARS),
-            group: text("group", MAX_GROUP_CHARS),
-            tags,
+            search: text("search").chars().take(MAX_SEARCH_CHARS).collect(),
+            group: keys::cut_group(&text("group")),
+            tags: keys::distinct_tags(tags.filter(|tag| !tag.is_empty())),
             match_all: query.get("tagMatch").as_deref() == Some("all"),
         }
     }
@@ -266,6 +256,13 @@ mod tests {
             match_all: false,
         };
         assert_eq!(filter, expected);
+    }
+
+    #[test]
+    fn tags_and_groups_are_cut_like_those_of_a_key() {
+        let (tag, group) = ("t".repeat(33), "g".repeat(65));
+        let filter = Filter::of(&Query::new(&format!("tags={tag},{tag}x&group={group}")));
+        assert_eq!((filter.tags, filter.group), (vec!["t".repeat(32)], "g".repeat(64)));
     }
 
     #[test]

@@ -129,6 +129,18 @@ impl Budget {
     }
 }
 
+// === impl Bounds ===
+
+impl Bounds {
+    /// Returns a limit of 0, which has no room in any window.
+    fn zero_limit(&self) -> Option<Reached> {
+        let cost = self.cost.filter(|most| *most <= Usd::ZERO).map(Reached::Cost);
+        let requests = self.requests.filter(|most| *most <= 0).map(Reached::Requests);
+        let tokens = self.tokens.filter(|most| *most <= 0).map(Reached::Tokens);
+        cost.or(requests).or(tokens)
+    }
+}
+
 // === impl BudgetLive ===
 
 impl BudgetLive {
@@ -275,6 +287,10 @@ impl Window {
 
     /// Checks whether there is room for a request.
     pub(super) fn check(&self, bounds: &Bounds, now: Millis) -> Result<(), WindowRefusal> {
+        // Without a window, too: a request that is refused in every window begins none.
+        if let Some(reached) = bounds.zero_limit() {
+            return Err(WindowRefusal::Over { reached, end: Millis::MAX });
+        }
         if !self.is_open(now) {
             return Err(WindowRefusal::NoWindow);
         }
@@ -359,7 +375,6 @@ mod tests {
             (Bounds { requests: Some(2), ..Bounds::default() }, None),
             (Bounds { tokens: Some(70), ..Bounds::default() }, Some(Reached::Tokens(70))),
             (Bounds { tokens: Some(71), ..Bounds::default() }, None),
-            (Bounds { cost: Some(Usd::new(0.0)), ..Bounds::default() }, Some(Reached::Cost(Usd::new(0.0)))),
             (Bounds::default(), None),
         ] {
             let live = open(used);
@@ -371,6 +386,21 @@ mod tests {
             };
             assert_eq!(take(&live, &bounds, 1_999), room, "{bounds:?}");
             assert_eq!(take(&live, &bounds, 2_000), Err(WindowRefusal::NoWindow), "{bounds:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_0_refuses_in_every_window_and_without_one() {
+        for (bounds, reached) in [
+            (Bounds { cost: Some(Usd::ZERO), ..Bounds::default() }, Reached::Cost(Usd::ZERO)),
+            (Bounds { requests: Some(0), ..Bounds::default() }, Reached::Requests(0)),
+            (Bounds { tokens: Some(0), ..Bounds::default() }, Reached::Tokens(0)),
+        ] {
+            let live = open(Used::default());
+            for now in [1_999, 2_000] {
+                let over = WindowRefusal::Over { reached, end: Millis::MAX };
+                assert_eq!(take(&live, &bounds, now), Err(over), "{bounds:?} {now}");
+            }
         }
     }
 

@@ -215,10 +215,12 @@ fn set_status(
         }
         return true;
     }
-    // Enabling does not prove a session that was found expired.
-    let is_enabled = before.status == AccountStatus::Disabled && sent == Some(AccountStatus::Active);
-    if is_enabled && before.is_found_expired() && !patch.has_new_credential() {
-        patch.set_status(before, AccountStatus::Expired);
+    // A session that was found expired is not proved by asking for `active`.
+    let has_another = before.status == AccountStatus::Disabled && patch.has_new_credential();
+    if sent == Some(AccountStatus::Active) && before.is_found_expired() && !has_another {
+        if before.status != AccountStatus::Expired {
+            patch.set_status(before, AccountStatus::Expired);
+        }
         return false;
     }
     let forgets_former = before.former_status == Some(FormerStatus::Expired) && patch.has_new_credential();

@@ -2,8 +2,7 @@
 //!
 //! The parser emits events; the tree is built here, where its depth and size are limited. An alias and the
 //! value that it may stand for later count as much as the value itself, so that a few lines cannot become a
-//! billion values. If a file has several
-//! documents, the first is read.
+//! billion values. A file with several documents is refused.
 
 use std::collections::HashMap;
 
@@ -42,22 +41,25 @@ struct Tree {
     total: usize,
 }
 
+/// Reads the text, which may have further documents only if they are empty.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     let mut tree = Tree::default();
+    let mut found = Value::Null;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| format!("it is not valid YAML: {error}"))?;
-        if event == Event::DocumentEnd {
-            break;
-        }
         let read = tree.take(event).and_then(|whole| match whole {
             Some(whole) => tree.put(whole),
             None => Ok(None),
         });
-        if let Some(value) = read.map_err(|error| format!("line {}: {error}", span.start.line()))? {
-            return Ok(value);
+        match read.map_err(|error| format!("line {}: {error}", span.start.line()))? {
+            None | Some(Value::Null) => {}
+            Some(value) if found.is_null() => found = value,
+            Some(_) => {
+                return Err("it has several YAML documents: put each into a file of its own".to_owned());
+            }
         }
     }
-    Ok(Value::Null)
+    Ok(found)
 }
 
 impl Tree {
@@ -213,6 +215,16 @@ mod tests {
         let expected = json!({"a": {"key": "k", "base": "x"}, "b": {"base": "y", "more": 1},
             "one": {"key": "k", "base": "own"}, "both": {"key": "k", "base": "x", "more": 1}, "odd": {"<<": 1}});
         assert_eq!(read(text), Ok(expected));
+    }
+
+    #[test]
+    fn a_file_of_several_documents_is_refused() {
+        for text in ["a: 1", "---\na: 1\n...\n", "---\n---\na: 1", "a: 1\n---\n# nothing\n"] {
+            assert_eq!(read(text), Ok(json!({"a": 1})), "{text}");
+        }
+        assert!(read("a: 1\n---\nb: 2\n").is_err_and(|why| why.contains("several YAML documents")));
+        assert!(read("a: 1\n---\nb: [2\n").is_err());
+        assert_eq!(read(""), Ok(Value::Null));
     }
 
     #[test]

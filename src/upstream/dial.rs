@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::http::{HeaderValue, Uri};
-use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
+use hyper::http::Uri;
+use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -25,6 +25,7 @@ use tower_service::Service;
 use super::dns::Resolver;
 use super::error::{ErrorKind, SendError};
 use super::stream::Stream;
+use super::tunnel;
 use crate::open_files;
 use crate::routing::{Origin, OutboundProxy, ProxyScheme};
 
@@ -174,30 +175,24 @@ async fn secure(tls: &TlsConnector, stream: Stream, host: &str) -> Result<Stream
 
 /// Asks the proxy at the other end of `stream` to connect to `target`, a `host:port`.
 async fn handshake(proxy: &OutboundProxy, stream: Stream, target: &str) -> Result<Stream, String> {
-    // The connectors of hyper-util want the target as a Uri with an explicit port, and dial the proxy themselves.
+    // The SOCKS connectors of hyper-util want the target as a Uri with an explicit port, and dial the proxy themselves.
     // Instead of dialing they get the connection that is already there.
-    let target: Uri = format!("http://{target}").parse().map_err(|_| "not a valid host name".to_owned())?;
+    let uri: Uri = format!("http://{target}").parse().map_err(|_| "not a valid host name".to_owned())?;
     let here = Uri::from_static("http://proxy");
-    let connected = Connected(Some(stream));
     match proxy.scheme {
         ProxyScheme::Http | ProxyScheme::Https => {
-            let mut tunnel = Tunnel::new(here, connected);
-            if let Some(basic) = proxy.authorization() {
-                let basic = HeaderValue::try_from(basic).expect("base64 is a valid header value");
-                tunnel = tunnel.with_auth(basic);
-            }
-            tunnel.call(target).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
+            tunnel::open(stream, target, proxy.authorization().as_deref()).await
         }
         ProxyScheme::Socks4 | ProxyScheme::Socks4a => {
-            let mut socks = SocksV4::new(here, connected);
-            socks.call(target).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
+            let mut socks = SocksV4::new(here, Connected(Some(stream)));
+            socks.call(uri).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
         }
         ProxyScheme::Socks5 | ProxyScheme::Socks5h => {
-            let mut socks = SocksV5::new(here, connected);
+            let mut socks = SocksV5::new(here, Connected(Some(stream)));
             if let Some((user, password)) = &proxy.credentials {
                 socks = socks.with_auth(user.clone(), password.clone());
             }
-            socks.call(target).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
+            socks.call(uri).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
         }
     }
 }

@@ -7,7 +7,8 @@
 //! repeat     whether a request may be sent once more
 //! request    a request, its headers as a list            outgoing: the part that is still to be sent
 //! http1      heads and framing, pure
-//! dial       TCP, outbound proxies, TLS              dns: resolves names, one question at a time
+//! dial       TCP, outbound proxies, TLS              tunnel: a way through a proxy that speaks HTTP
+//! dns        resolves names, one question at a time
 //! websocket  requests over a WebSocket             socket_body: its frames as the bytes of a body
 //!            kept_sockets: those that wait for the next turn of their conversation
 //! socket     a WebSocket over which both ends send
@@ -43,6 +44,7 @@ mod socket_body;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod websocket;
 
 pub use body::UpstreamBody;

@@ -337,21 +337,22 @@ async fn a_proxy_that_refuses_fails_the_request() {
     let open = Proxy::start(ProxyKind::Socks, None).await;
     let here = format!("http://localhost:{}", upstream.port);
     let tunnelled = format!("https://localhost:{}", upstream.port);
-    for (proxy, url) in [
-        (format!("http://ada:wrong@localhost:{nobody}"), here.as_str()),
-        (format!("http://ada:wrong@localhost:{}", answers_403.port), &tunnelled),
-        (format!("http://ada:wrong@localhost:{}", hangs_up.port), &tunnelled),
-        (format!("https://ada:wrong@localhost:{}", hangs_up.port), &here),
-        (connect.url("http", "ada:wrong@"), &here),
-        (connect.url("http", "ada:wrong@"), &tunnelled),
-        (connect.url("http", ""), &here),
-        (socks.url("socks5", "ada:wrong@"), &here),
-        (socks.url("socks5h", ""), &here),
-        (open.url("socks5h", ""), "http://forbidden.example"),
+    for (proxy, url, told) in [
+        (format!("http://ada:wrong@localhost:{nobody}"), here.as_str(), "no connection"),
+        (format!("http://ada:wrong@localhost:{}", answers_403.port), &tunnelled, "answered 403 Forbidden"),
+        (format!("http://ada:wrong@localhost:{}", hangs_up.port), &tunnelled, "without an answer"),
+        (format!("https://ada:wrong@localhost:{}", hangs_up.port), &here, "TLS handshake"),
+        (connect.url("http", "ada:wrong@"), &here, "login, or refuses the one it was given (407)"),
+        (connect.url("http", "ada:wrong@"), &tunnelled, "login, or refuses the one it was given (407)"),
+        (connect.url("http", ""), &tunnelled, "(407)"),
+        (connect.url("http", ""), &here, "(407)"),
+        (socks.url("socks5", "ada:wrong@"), &here, "cannot reach"),
+        (socks.url("socks5h", ""), &here, "cannot reach"),
+        (open.url("socks5h", ""), "http://forbidden.example", "cannot reach"),
     ] {
         let error = ask(&client(), url, Some(&proxy)).await.expect_err(&proxy);
         assert!(matches!(error.kind(), ErrorKind::NoProxy | ErrorKind::Proxy), "{proxy}: {error}");
-        assert!(error.message().contains("proxy localhost:"), "{error}");
+        assert!(error.message().contains("proxy localhost:") && error.message().contains(told), "{error}");
         assert!(!format!("{error} {error:?}").contains("wrong"), "{error}");
     }
     assert_eq!(upstream.connections(), 0);

@@ -266,7 +266,9 @@ fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> 
         );
     }
     let proxy_only = capabilities(account).proxy_only;
-    let recorded = account.health.as_ref().filter(|record| {
+    // A record from the time when the account or its site was disabled says nothing about now.
+    let recorded = account.health.as_ref().filter(|record| record.state != HealthState::Disabled);
+    let recorded = recorded.filter(|record| {
         let says_nothing = (record.source == HealthSource::Auth && record.state == HealthState::Unhealthy)
             || (record.state == HealthState::Unknown && has_models);
         !(proxy_only && says_nothing)
@@ -397,8 +399,8 @@ mod tests {
 
     #[test]
     fn the_first_rule_of_health_that_holds_wins() {
-        use AccountStatus::{Active, Disabled, Expired};
-        use HealthState::{Healthy, Unhealthy, Unknown};
+        use AccountStatus::{Active, Expired};
+        use HealthState::{Disabled, Healthy, Unhealthy, Unknown};
         let record = |state, source: &str| {
             Some(Health {
                 state,
@@ -409,13 +411,14 @@ mod tests {
         };
         let with = |status, health| AccountRow { status, health, ..sample() };
         for (row, site_active, has_models, state, source) in [
-            (with(Disabled, record(Healthy, "balance")), true, true, "disabled", "system"),
+            (with(AccountStatus::Disabled, record(Healthy, "balance")), true, true, "disabled", "system"),
             (with(Active, record(Healthy, "balance")), false, true, "disabled", "system"),
             (with(Expired, record(Healthy, "balance")), true, true, "unhealthy", "auth"),
             (with(Active, record(Unhealthy, "model-discovery")), true, true, "unhealthy", "model-discovery"),
             (with(Active, record(Unhealthy, "auth")), true, true, "healthy", "model-discovery"),
             (with(Active, record(Unknown, "none")), true, true, "healthy", "model-discovery"),
             (with(Active, record(Unknown, "probe")), true, false, "unknown", "probe"),
+            (with(Active, record(Disabled, "checkin")), true, false, "unknown", "none"),
             (with(Active, None), true, true, "healthy", "model-discovery"),
             (with(Active, None), true, false, "unknown", "none"),
         ] {

@@ -11,11 +11,16 @@ use crate::one_line::{one_line, short_line};
 const MAX_TITLE: usize = 32;
 const MAX_TEXT: usize = 32 * 1024;
 
-const SERVICE: &str = "https://sctapi.ftqq.com";
-
-/// Returns the address for messages to the owner of a key.
+/// Returns the address for messages to the owner of a key. Keys of the service's third version (sc3.ft07.com) have the form
+/// `sctp`, number of the owner, `t`, secret; each owner has a host.
 pub(super) fn address(key: &str) -> String {
-    format!("{SERVICE}/{}.send", utf8_percent_encode(key, UNRESERVED))
+    let owner = key.strip_prefix("sctp").and_then(|rest| rest.split_once('t')).map(|(owner, _)| owner);
+    let owner = owner.filter(|owner| !owner.is_empty() && owner.bytes().all(|digit| digit.is_ascii_digit()));
+    let key = utf8_percent_encode(key, UNRESERVED);
+    match owner {
+        Some(owner) => format!("https://{owner}.push.ft07.com/send/{key}.send"),
+        None => format!("https://sctapi.ftqq.com/{key}.send"),
+    }
 }
 
 /// Builds the message as `application/x-www-form-urlencoded`.
@@ -78,9 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stays_within_its_path_segment() {
-        assert_eq!(address("SCT1abc"), "https://sctapi.ftqq.com/SCT1abc.send");
-        assert_eq!(address("a/b?c#d"), "https://sctapi.ftqq.com/a%2Fb%3Fc%23d.send");
+    fn a_key_tells_its_address_and_stays_within_its_path_segment() {
+        for (key, expected) in [
+            ("SCT1abc", "https://sctapi.ftqq.com/SCT1abc.send"),
+            ("a/b?c#d", "https://sctapi.ftqq.com/a%2Fb%3Fc%23d.send"),
+            ("sctp12tab/c", "https://12.push.ft07.com/send/sctp12tab%2Fc.send"),
+            ("sctptab", "https://sctapi.ftqq.com/sctptab.send"),
+            ("sctp1.x.exampletab", "https://sctapi.ftqq.com/sctp1.x.exampletab.send"),
+        ] {
+            assert_eq!(address(key), expected);
+        }
     }
 
     #[test]

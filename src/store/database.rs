@@ -200,9 +200,6 @@ impl Database {
 
     fn take_writer(&self) -> Option<JoinHandle<()>> {
         self.queue.stop();
-        if let Some(readers) = &self.readers {
-            readers.close();
-        }
         if let Some(news) = &self.news {
             news.end();
         }
@@ -210,6 +207,11 @@ impl Database {
     }
 
     pub(super) async fn close(&self) {
+        if let Some(readers) = self.readers.clone()
+            && tokio::task::spawn_blocking(move || readers.close()).await.is_err()
+        {
+            log::error!("the wait for the reader threads of the database panicked");
+        }
         if let Some(writer) = self.take_writer() {
             let ended = tokio::task::spawn_blocking(|| writer.join()).await;
             if !matches!(ended, Ok(Ok(()))) {
@@ -223,6 +225,9 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if let Some(readers) = &self.readers {
+            readers.close();
+        }
         if let Some(writer) = self.take_writer()
             && writer.join().is_err()
         {

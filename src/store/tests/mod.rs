@@ -136,6 +136,23 @@ async fn what_was_stored_is_there_after_reopening() {
 }
 
 #[tokio::test]
+async fn a_query_under_way_ends_before_the_database_is_closed() {
+    if database::is_on_server() {
+        return;
+    }
+    let dir = Dir::new();
+    let store = dir.open();
+    sites::insert(&store, site("blue")).await.unwrap();
+    let slow = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000000) \
+                SELECT COUNT(*) FROM c, (SELECT COUNT(*) FROM sites)";
+    let (counted, ()) = tokio::join!(store.query(slow, Vec::new()), store.close());
+    assert_eq!(counted.unwrap()[0].fields().int(), Ok(1_000_000));
+    // Its log would stay if the last connection to close could only read.
+    let left = ["switchyard.db-wal", "switchyard.db-shm"].map(|name| dir.0.join(name).exists());
+    assert_eq!(left, [false, false]);
+}
+
+#[tokio::test]
 async fn only_the_owner_can_read_the_directory_and_the_files() {
     if database::is_on_server() {
         return; // It inspects the file.

@@ -16,12 +16,15 @@ use crate::store::sql::{Row, Value};
 const READERS: usize = 4;
 const READER_IDLE: Duration = Duration::from_secs(30);
 const MAX_WAITING_READS: usize = 1024;
+/// The longest time that closing waits for queries under way.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The threads that run queries.
 pub(in crate::store) struct Readers {
     open: Opener,
     state: Mutex<ReadState>,
     wake: Condvar,
+    ended: Condvar,
 }
 
 #[derive(Default)]
@@ -44,12 +47,13 @@ struct RunningReader<'a>(&'a Readers);
 impl Drop for RunningReader<'_> {
     fn drop(&mut self) {
         self.0.state().threads -= 1;
+        self.0.ended.notify_all();
     }
 }
 
 impl Readers {
     pub(in crate::store) fn new(open: Opener) -> Arc<Self> {
-        Arc::new(Self { open, state: Mutex::default(), wake: Condvar::new() })
+        Arc::new(Self { open, state: Mutex::default(), wake: Condvar::new(), ended: Condvar::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, ReadState> {
@@ -109,10 +113,17 @@ impl Readers {
         Ok(connection)
     }
 
-    /// Ends the threads once the queue is empty.
+    /// Ends the threads once the queue is empty, and waits until their connections are closed: SQLite deletes its
+    /// write-ahead log only when the last connection that closes may write.
     pub(in crate::store) fn close(&self) {
-        self.state().closed = true;
+        let mut state = self.state();
+        state.closed = true;
         self.wake.notify_all();
+        let runs = |state: &mut ReadState| state.threads > 0;
+        let ended = self.ended.wait_timeout_while(state, CLOSE_TIMEOUT, runs);
+        if ended.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+            log::warn!("queries of the database are still running: they end with the process");
+        }
     }
 
     fn serve(&self) {

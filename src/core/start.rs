@@ -27,7 +27,7 @@ use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
 use crate::store::{
-    self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer, reset,
+    self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer, reset, site_addresses,
 };
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
@@ -75,6 +75,9 @@ impl Core {
                     "rows deleted by a reset may still be readable in the files of the database: {error}"
                 );
             }
+        }
+        if let Err(error) = site_addresses::drop_user_info(&store).await {
+            log::error!("passwords may still be in the addresses of sites: {error}");
         }
         let unreadable =
             |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };

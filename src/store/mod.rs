@@ -85,6 +85,7 @@ pub mod seal;
 mod server;
 pub mod settings;
 pub mod shared_key_usage;
+pub mod site_addresses;
 pub mod sites;
 pub mod snapshot;
 pub mod spend;

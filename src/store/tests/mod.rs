@@ -153,6 +153,33 @@ async fn a_query_under_way_ends_before_the_database_is_closed() {
 }
 
 #[tokio::test]
+async fn stored_addresses_lose_their_user_names_and_passwords() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let new = NewSite {
+        url: "https://me:SECRET@blue.example/a".into(),
+        external_checkin_url: Some("https://me:SECRET@c.example".into()),
+        endpoints: vec![endpoint("https://SECRET@e.example"), endpoint("https://e.example/@me")],
+        ..site("blue")
+    };
+    let id = sites::insert(&store, new).await.unwrap();
+    let taken = NewSite { url: "https://SECRET@red.example.com".into(), ..site("green") };
+    sites::insert(&store, taken).await.unwrap();
+    sites::insert(&store, site("red")).await.unwrap();
+    for _ in 0..2 {
+        site_addresses::drop_user_info(&store).await.unwrap();
+        let site = sites::get(&store, id).await.unwrap().unwrap();
+        assert_eq!(site.url, "https://blue.example/a");
+        assert_eq!(site.external_checkin_url.as_deref(), Some("https://c.example"));
+        let pool: Vec<&str> = site.endpoints.iter().map(|endpoint| endpoint.url.as_str()).collect();
+        assert_eq!(pool, ["https://e.example", "https://e.example/@me"]);
+        let kept = sites::find(&store, "new-api", "https://SECRET@red.example.com").await.unwrap();
+        assert!(kept.is_some(), "another site has this address without the user name");
+        assert_eq!(count(&store, "events").await, 3);
+    }
+}
+
+#[tokio::test]
 async fn only_the_owner_can_read_the_directory_and_the_files() {
     if database::is_on_server() {
         return; // It inspects the file.

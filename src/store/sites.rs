@@ -31,6 +31,28 @@ impl SiteStatus {
     }
 }
 
+/// The models that the probe after a discovery asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbedModels {
+    Single,
+    All,
+}
+
+impl ProbedModels {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::All => "all",
+        }
+    }
+
+    /// Parses the word of the API; `None` for another one.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Single, Self::All].into_iter().find(|models| text == models.as_str())
+    }
+}
+
 /// A stored site with its endpoints, ordered by (sort order, id).
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteRow {
@@ -53,7 +75,7 @@ pub struct SiteRow {
     pub initialization_preset_id: Option<String>,
     pub post_refresh_probe_enabled: bool,
     pub post_refresh_probe_model: String,
-    pub post_refresh_probe_scope: String,
+    pub post_refresh_probe_scope: ProbedModels,
     pub post_refresh_probe_latency_threshold_ms: i64,
     pub created_at: Millis,
     pub updated_at: Millis,
@@ -121,7 +143,7 @@ pub struct SitePatch {
     pub max_concurrency: Option<Option<i64>>,
     pub post_refresh_probe_enabled: Option<bool>,
     pub post_refresh_probe_model: Option<String>,
-    pub post_refresh_probe_scope: Option<String>,
+    pub post_refresh_probe_scope: Option<ProbedModels>,
     pub post_refresh_probe_latency_threshold_ms: Option<i64>,
     /// The whole new pool; addresses that are already in it keep their row and its state.
     pub endpoints: Option<Vec<NewEndpoint>>,
@@ -225,7 +247,7 @@ pub async fn update(store: &Store, id: SiteId, patch: SitePatch) -> Result<Optio
     changes.set_some("max_concurrency", patch.max_concurrency.map(|limit| limit.filter(|limit| *limit > 0)));
     changes.set_some("post_refresh_probe_enabled", patch.post_refresh_probe_enabled);
     changes.set_some("post_refresh_probe_model", patch.post_refresh_probe_model);
-    changes.set_some("post_refresh_probe_scope", patch.post_refresh_probe_scope);
+    changes.set_some("post_refresh_probe_scope", patch.post_refresh_probe_scope.map(ProbedModels::as_str));
     changes
         .set_some("post_refresh_probe_latency_threshold_ms", patch.post_refresh_probe_latency_threshold_ms);
 
@@ -333,7 +355,7 @@ fn read(store: &Store, row: &mut Fields<'_>) -> Result<SiteRow> {
         initialization_preset_id: row.opt_text()?,
         post_refresh_probe_enabled: row.bool()?,
         post_refresh_probe_model: row.text()?,
-        post_refresh_probe_scope: row.text()?,
+        post_refresh_probe_scope: ProbedModels::parse(row.str()?).unwrap_or(ProbedModels::Single),
         post_refresh_probe_latency_threshold_ms: row.int()?,
         created_at: row.int()?,
         updated_at: row.int()?,

@@ -260,7 +260,7 @@ fn patch(input: SiteInput, before: &SiteRow) -> Result<SitePatch, Invalid> {
         max_concurrency: input.max_concurrency,
         post_refresh_probe_enabled: input.probe_enabled,
         post_refresh_probe_model: input.probe_model,
-        post_refresh_probe_scope: input.probe_scope.map(str::to_owned),
+        post_refresh_probe_scope: input.probe_scope,
         post_refresh_probe_latency_threshold_ms: input.probe_latency_threshold_ms,
         endpoints: input.endpoints,
     })

@@ -10,7 +10,7 @@ use crate::platform::Platform;
 use crate::routing::OutboundProxy;
 use crate::site_headers;
 use crate::site_url::{SiteUrl, UrlError, check_page};
-use crate::store::sites::{NewEndpoint, SiteStatus};
+use crate::store::sites::{NewEndpoint, ProbedModels, SiteStatus};
 
 /// Maximum number of addresses of a site: more than a pool will ever need, yet it bounds one request's work.
 const MAX_ENDPOINTS: usize = 100;
@@ -37,7 +37,7 @@ pub struct SiteInput {
     pub endpoints: Option<Vec<NewEndpoint>>,
     pub probe_enabled: Option<bool>,
     pub probe_model: Option<String>,
-    pub probe_scope: Option<&'static str>,
+    pub probe_scope: Option<ProbedModels>,
     pub probe_latency_threshold_ms: Option<i64>,
 }
 
@@ -69,7 +69,7 @@ impl SiteInput {
         input.platform = platform;
         input.probe_enabled = switch(fields, "postRefreshProbeEnabled")?;
         input.probe_model = probe_model(fields)?;
-        input.probe_scope = probe_scope(fields)?;
+        input.probe_scope = fields.one_of("postRefreshProbeScope", ProbedModels::parse)?;
         input.probe_latency_threshold_ms = fields.integer("postRefreshProbeLatencyThresholdMs")?;
         Ok(input)
     }
@@ -276,15 +276,6 @@ fn probe_model(fields: &Fields) -> Result<Option<String>, Invalid> {
         return Err(Invalid::field(name, "string of at most 191 characters"));
     }
     Ok(Some(text.to_owned()))
-}
-
-fn probe_scope(fields: &Fields) -> Result<Option<&'static str>, Invalid> {
-    match fields.text("postRefreshProbeScope")? {
-        None => Ok(None),
-        Some("single") => Ok(Some("single")),
-        Some("all") => Ok(Some("all")),
-        Some(_) => Err(fields.unexpected("postRefreshProbeScope")),
-    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability;
-use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::sites::{self, ProbedModels, SiteRow, SiteStatus};
 
 /// Maximum number of events that wait for a slow reader.
 const MAX_WAITING_EVENTS: usize = 32;
@@ -87,7 +87,7 @@ async fn stream_steps(jobs: &Arc<Jobs>, id: SiteId, scope: &ProbeScope, events: 
 fn event_of(scope: &ProbeScope, step: &ProbeStep<'_>) -> (&'static str, Value) {
     match step {
         ProbeStep::Begins { known, chosen } => {
-            ("start", json!({ "scope": scope.as_str(), "modelsCount": known, "modelsToProbe": chosen }))
+            ("start", json!({ "scope": scope.models, "modelsCount": known, "modelsToProbe": chosen }))
         }
         ProbeStep::Tried(detail) => ("model", json!(detail)),
         ProbeStep::SwitchedOff(model) => ("action", json!({ "modelName": model, "action": "disabled" })),
@@ -107,11 +107,7 @@ fn shown(probed: &PostProbe) -> Value {
 
 fn scope(fields: &Fields) -> Result<ProbeScope> {
     Ok(ProbeScope {
-        all: match fields.text("scope")? {
-            None | Some("single") => false,
-            Some("all") => true,
-            Some(_) => return Err(fields.unexpected("scope").into()),
-        },
+        models: fields.one_of("scope", ProbedModels::parse)?.unwrap_or(ProbedModels::Single),
         model: fields.text("modelName")?.unwrap_or_default().trim().to_owned(),
         threshold_ms: fields.integer("latencyThresholdMs")?.unwrap_or(0),
     })
@@ -146,8 +142,11 @@ impl Subject {
         let site =
             site.filter(|site| site.status == SiteStatus::Active).ok_or_else(|| missing("Active site"))?;
         // A misspelt name must not probe another model, which might then be disabled.
-        let is_wanted =
-            |model: &String| scope.all || scope.model.is_empty() || model.eq_ignore_ascii_case(&scope.model);
+        let is_wanted = |model: &String| {
+            scope.models == ProbedModels::All
+                || scope.model.is_empty()
+                || model.eq_ignore_ascii_case(&scope.model)
+        };
         let mut active = accounts::of_site(store, id).await?;
         active.retain(|account| account.status == AccountStatus::Active);
         let mut lacking =

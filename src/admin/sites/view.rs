@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::admin::{number, secrets};
 use crate::ids::{EndpointId, SiteId};
 use crate::money::Usd;
-use crate::store::sites::{EndpointRow, SiteRow};
+use crate::store::sites::{EndpointRow, ProbedModels, SiteRow};
 use crate::time::iso;
 
 /// A site as every response shows it.
@@ -31,7 +31,7 @@ pub struct SiteView<'a> {
     initialization_preset_id: Option<&'a str>,
     post_refresh_probe_enabled: bool,
     post_refresh_probe_model: &'a str,
-    post_refresh_probe_scope: &'a str,
+    post_refresh_probe_scope: ProbedModels,
     post_refresh_probe_latency_threshold_ms: i64,
     api_endpoints: Vec<EndpointView<'a>>,
     created_at: String,
@@ -87,7 +87,7 @@ impl<'a> SiteView<'a> {
             initialization_preset_id: site.initialization_preset_id.as_deref(),
             post_refresh_probe_enabled: site.post_refresh_probe_enabled,
             post_refresh_probe_model: &site.post_refresh_probe_model,
-            post_refresh_probe_scope: &site.post_refresh_probe_scope,
+            post_refresh_probe_scope: site.post_refresh_probe_scope,
             post_refresh_probe_latency_threshold_ms: site.post_refresh_probe_latency_threshold_ms,
             api_endpoints: site.endpoints.iter().map(EndpointView::of).collect(),
             created_at: iso(site.created_at),

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::ids::SiteId;
 use crate::platform::OAuthProvider;
 use crate::store::accounts::AccountRow;
-use crate::store::sites::{self, NewSite, SiteRow, SiteStatus};
+use crate::store::sites::{self, NewSite, ProbedModels, SiteRow, SiteStatus};
 use crate::store::{self, Store};
 use crate::time::now_ms;
 
@@ -82,7 +82,7 @@ fn unstored(core: &Core, provider: OAuthProvider) -> SiteRow {
         initialization_preset_id: None,
         post_refresh_probe_enabled: false,
         post_refresh_probe_model: String::new(),
-        post_refresh_probe_scope: String::new(),
+        post_refresh_probe_scope: ProbedModels::Single,
         post_refresh_probe_latency_threshold_ms: 0,
         created_at: now,
         updated_at: now,

@@ -16,7 +16,7 @@ use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthSource, HealthState};
 use crate::store::availability::{self, ProbeRecord};
-use crate::store::sites::SiteRow;
+use crate::store::sites::{ProbedModels, SiteRow};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::time::now_ms;
@@ -27,8 +27,8 @@ const MAX_UNANSWERED: usize = 2;
 /// The models to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeScope {
-    /// Whether all models that take part in conversations are asked for; otherwise one model is.
-    pub all: bool,
+    /// One model, or all that take part in conversations.
+    pub models: ProbedModels,
     /// The name of the one model, in any case. Where it is unknown, the first model that takes part in conversations is
     /// asked for, or else the first of the list.
     pub model: String,
@@ -50,22 +50,17 @@ pub enum ProbeStep<'p> {
 // === impl ProbeScope ===
 
 impl ProbeScope {
-    /// Returns `all` or `single`.
-    pub fn as_str(&self) -> &'static str {
-        if self.all { "all" } else { "single" }
-    }
-
     /// Returns the setting of a site; `None` where the probe is switched off.
     pub fn of(site: &SiteRow) -> Option<Self> {
         site.post_refresh_probe_enabled.then(|| Self {
-            all: site.post_refresh_probe_scope == "all",
+            models: site.post_refresh_probe_scope,
             model: site.post_refresh_probe_model.trim().to_owned(),
             threshold_ms: site.post_refresh_probe_latency_threshold_ms,
         })
     }
 
     fn chosen<'m>(&self, models: &'m [String]) -> Vec<&'m String> {
-        if self.all {
+        if self.models == ProbedModels::All {
             return models.iter().filter(|model| is_conversational(model)).collect();
         }
         let named = models.iter().find(|model| model.eq_ignore_ascii_case(&self.model));
@@ -126,7 +121,7 @@ pub async fn run_seen(
         switch_off(&core.store, site, account, &refused).await?;
         refused.iter().for_each(|detail| seen(ProbeStep::SwitchedOff(&detail.model_name)));
     }
-    Ok(PostProbe { scope: scope.as_str(), probed: details.len(), unsupported: refused.len(), details })
+    Ok(PostProbe { scope: scope.models, probed: details.len(), unsupported: refused.len(), details })
 }
 
 /// Returns the credential that an account's models are asked for with; `None` where the account has no usable one.
@@ -168,16 +163,16 @@ mod tests {
     #[test]
     fn one_model_is_chosen_by_name_in_any_case_else_the_first_that_talks() {
         let models = ["Embedding-1", "m-a", "M-B", "text-embedding-3"].map(str::to_owned);
-        let chosen = |all, model: &str| {
-            let scope = ProbeScope { all, model: model.to_owned(), threshold_ms: 0 };
+        let chosen = |which, model: &str| {
+            let scope = ProbeScope { models: which, model: model.to_owned(), threshold_ms: 0 };
             scope.chosen(&models).into_iter().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(chosen(false, "m-b"), ["M-B"]);
-        assert_eq!(chosen(false, "unknown"), ["m-a"]);
-        assert_eq!(chosen(false, ""), ["m-a"]);
-        assert_eq!(chosen(false, "embedding-1"), ["Embedding-1"]);
-        assert_eq!(chosen(true, "m-b"), ["m-a", "M-B"]);
-        let any = ProbeScope { all: false, model: String::new(), threshold_ms: 0 };
+        assert_eq!(chosen(ProbedModels::Single, "m-b"), ["M-B"]);
+        assert_eq!(chosen(ProbedModels::Single, "unknown"), ["m-a"]);
+        assert_eq!(chosen(ProbedModels::Single, ""), ["m-a"]);
+        assert_eq!(chosen(ProbedModels::Single, "embedding-1"), ["Embedding-1"]);
+        assert_eq!(chosen(ProbedModels::All, "m-b"), ["m-a", "M-B"]);
+        let any = ProbeScope { models: ProbedModels::Single, model: String::new(), threshold_ms: 0 };
         assert_eq!(any.chosen(&models[3..]), [&models[3]]);
         assert!(any.chosen(&[]).is_empty());
     }

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::verdict::Verdict;
+use crate::store::sites::ProbedModels;
 
 /// The result of a probe after a refresh of one account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PostProbe {
-    pub scope: &'static str,
+    pub scope: ProbedModels,
     pub probed: usize,
     pub unsupported: usize,
     pub details: Vec<Detail>,

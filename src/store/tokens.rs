@@ -24,8 +24,7 @@ pub struct TokenRow {
     pub token: Option<Secret>,
     pub token_group: Option<String>,
     pub value_status: ValueStatus,
-    /// `manual`, `sync` or `legacy`.
-    pub source: String,
+    pub source: TokenSource,
     pub enabled: bool,
     pub is_default: bool,
     pub created_at: Millis,
@@ -39,6 +38,17 @@ pub enum ValueStatus {
     Ready,
     /// The site shows only a mask.
     MaskedPending,
+}
+
+/// The origin of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenSource {
+    /// An operator.
+    Manual,
+    /// The list of its site.
+    Sync,
+    /// The account itself, which had the key before tokens had rows.
+    Legacy,
 }
 
 pub const READY: &str = "ready";
@@ -56,6 +66,26 @@ impl ValueStatus {
 
     fn parse(text: &str) -> Self {
         if text == READY { Self::Ready } else { Self::MaskedPending }
+    }
+}
+
+// === impl TokenSource ===
+
+impl TokenSource {
+    const ALL: [Self; 3] = [Self::Manual, Self::Sync, Self::Legacy];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::Sync => "sync",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    /// Parses a source in any letter case; `None` for another word.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        Self::ALL.into_iter().find(|source| text.eq_ignore_ascii_case(source.as_str()))
     }
 }
 
@@ -233,7 +263,7 @@ fn read(store: &Store, row: &mut Fields<'_>) -> Result<TokenRow> {
         token: store.sealer().open_column(TABLE, "token_enc", row.opt_str()?),
         token_group: row.opt_text()?,
         value_status: ValueStatus::parse(row.str()?),
-        source: row.text()?,
+        source: TokenSource::parse(row.str()?).unwrap_or(TokenSource::Manual),
         enabled: row.bool()?,
         is_default: row.bool()?,
         created_at: row.int()?,

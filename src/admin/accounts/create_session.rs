@@ -17,11 +17,11 @@ use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::tasks::{self, Done};
-use crate::jobs::tokens::set::Source;
 use crate::key_mask::is_mask;
 use crate::platform::Platform;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::sites::SiteRow;
+use crate::store::tokens::TokenSource;
 use crate::store::{self, Secret};
 use crate::upstream::platforms::User;
 
@@ -37,7 +37,7 @@ pub async fn create_session(
     found: Option<Secret>,
 ) -> Result<Response> {
     let credential = input.credentials.into_iter().next().unwrap_or_default();
-    let source = if input.api_token.is_some() { Source::Manual } else { Source::Sync };
+    let source = if input.api_token.is_some() { TokenSource::Manual } else { TokenSource::Sync };
     let key = given_key(input.api_token, found)?;
     let username_detected = input.username.is_none() && !user.username.is_empty();
     let username = input.username.or(Some(user.username).filter(|name| !name.is_empty()));

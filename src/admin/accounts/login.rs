@@ -18,12 +18,12 @@ use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::sessions::site_client::{site_client_at, site_client_of};
-use crate::jobs::tokens::set::Source;
 use crate::limits::bucket;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
 use crate::store::sites::{self, SiteRow};
-use crate::store::{self, Secret, tokens};
+use crate::store::tokens::{self, TokenSource};
+use crate::store::{self, Secret};
 use crate::time::now_ms;
 use crate::upstream::platforms::{LoggedIn, SiteErrorKind};
 
@@ -81,7 +81,7 @@ async fn keep(
 ) -> store::Result<Value> {
     let (id, reused) = save(admin, site, input, logged_in).await?;
     admin.jobs.renewals.forget(id);
-    adopt_key(&admin.core, id, None, Source::Legacy).await?;
+    adopt_key(&admin.core, id, None, TokenSource::Legacy).await?;
     admin.core.publish().await?;
     set_up(&admin.jobs, id, true).await;
     let account = accounts::get(&admin.core.store, id).await?.ok_or(store::Error::NotFound)?;

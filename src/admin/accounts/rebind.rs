@@ -20,10 +20,10 @@ use crate::http::{self, Request, Response};
 use crate::jobs::accounts::cooldowns::clear_cooldowns;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::sessions::site_client::site_client_of;
-use crate::jobs::tokens::set::Source;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::snapshot::site_of_account;
+use crate::store::tokens::TokenSource;
 use crate::store::{self, Secret};
 use crate::time::Millis;
 use crate::upstream::platforms::{Identity, SiteClient, User};
@@ -73,7 +73,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         other => other.into(),
     })?;
     admin.jobs.renewals.forget(id);
-    adopt_key(&admin.core, id, key.as_ref(), Source::Sync).await?;
+    adopt_key(&admin.core, id, key.as_ref(), TokenSource::Sync).await?;
     admin.core.publish().await?;
     clear_cooldowns(&admin.core, id).await;
     set_up(&admin.jobs, id, true).await;

@@ -35,9 +35,9 @@ use crate::jobs::accounts::cooldowns::clear_cooldowns;
 use crate::jobs::accounts::setup::adopt_key;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild_scope::Scope;
-use crate::jobs::tokens::set::Source;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, FormerStatus};
+use crate::store::tokens::TokenSource;
 use crate::store::{self, Secret, availability};
 
 /// Members of `extraConfig` that are derived from columns and never accepted from a client.
@@ -65,7 +65,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let change = store_change(&admin.core, id, &UpdateInput::read(&fields)?).await?;
     if change.adopts.is_some() {
-        adopt_key(&admin.core, id, change.adopts.as_ref(), Source::Manual).await.map_err(refused)?;
+        adopt_key(&admin.core, id, change.adopts.as_ref(), TokenSource::Manual).await.map_err(refused)?;
     }
     if matches!(change.patch.access_token, Some(Some(_))) {
         admin.jobs.renewals.forget(id);

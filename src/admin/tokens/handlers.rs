@@ -234,7 +234,7 @@ fn change(token_set: &mut TokenSet, at: usize, input: UpdateInput) -> Result<()>
         row.token_group = group;
     }
     if let Some(source) = input.source {
-        row.source = source.as_str().to_owned();
+        row.source = source;
     }
     if let Some(token) = input.token {
         let was_ready = row.is_ready();

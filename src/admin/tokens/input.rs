@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::view::mask;
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
 use crate::ids::AccountId;
-use crate::jobs::tokens::set::{Source, mask_fits};
+use crate::jobs::tokens::set::mask_fits;
 use crate::key_mask::is_mask;
+use crate::store::tokens::TokenSource;
 use crate::time::Millis;
 
 /// Maximum length of a key, in bytes; keys are long, but not this long.
@@ -23,7 +24,7 @@ pub struct CreateInput {
     pub token: Option<String>,
     pub enabled: bool,
     pub is_default: bool,
-    pub source: Source,
+    pub source: TokenSource,
     pub group: Option<String>,
     pub site_options: SiteKeyOptions,
 }
@@ -49,7 +50,7 @@ pub struct UpdateInput {
     pub group: Patch<String>,
     pub enabled: Option<bool>,
     pub is_default: Option<bool>,
-    pub source: Option<Source>,
+    pub source: Option<TokenSource>,
 }
 
 // === impl CreateInput ===
@@ -62,7 +63,7 @@ impl CreateInput {
             token: fields.nullable_text("token")?.flatten().map(value).transpose()?.flatten(),
             enabled: fields.bool("enabled")?.unwrap_or(true),
             is_default: fields.bool("isDefault")?.unwrap_or(false),
-            source: source(fields)?.unwrap_or(Source::Manual),
+            source: source(fields)?.unwrap_or(TokenSource::Manual),
             group: group(fields)?.flatten(),
             site_options: SiteKeyOptions::read(fields)?,
         })
@@ -157,8 +158,8 @@ fn group(fields: &Fields) -> Result<Patch<String>, Invalid> {
     Ok(Some(text.map(str::to_owned)))
 }
 
-fn source(fields: &Fields) -> Result<Option<Source>, Invalid> {
-    fields.one_of("source", Source::parse)
+fn source(fields: &Fields) -> Result<Option<TokenSource>, Invalid> {
+    fields.one_of("source", TokenSource::parse)
 }
 
 fn passed_on(fields: &Fields, name: &str) -> Result<String, Invalid> {

@@ -10,10 +10,10 @@ use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::models::coverage::{Coverage, cover};
-use crate::jobs::tokens::set::{Source, TokenSet};
+use crate::jobs::tokens::set::TokenSet;
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::SyncOutcome;
-use crate::store::tokens::TokenRow;
+use crate::store::tokens::{TokenRow, TokenSource};
 use crate::store::{self, Secret, accounts};
 
 /// The results of the steps, for the result of a task.
@@ -46,7 +46,7 @@ pub async fn adopt_key(
     core: &Core,
     id: AccountId,
     key: Option<&Secret>,
-    source: Source,
+    source: TokenSource,
 ) -> store::Result<Vec<TokenRow>> {
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, id).await?;

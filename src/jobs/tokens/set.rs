@@ -17,23 +17,12 @@ use std::collections::{HashMap, HashSet};
 use crate::ids::{AccountId, TokenId};
 use crate::key_mask::{KeyMask, is_mask};
 use crate::store::accounts::AccountRow;
-use crate::store::tokens::{self, TokenRow, ValueStatus};
+use crate::store::tokens::{self, TokenRow, TokenSource, ValueStatus};
 use crate::store::{self, Secret, Store};
 use crate::upstream::platforms::bare_key;
 
 /// The number of tokens of an account up to which its site adds more.
 pub const MOST_KEYS: usize = 1000;
-
-/// The origin of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// An operator.
-    Manual,
-    /// The list of its site.
-    Sync,
-    /// The account itself, which had the key before tokens had rows.
-    Legacy,
-}
 
 /// A key as its site lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,26 +51,6 @@ pub struct TokenSet {
     pub rows: Vec<TokenRow>,
 }
 
-// === impl Source ===
-
-impl Source {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Manual => "manual",
-            Self::Sync => "sync",
-            Self::Legacy => "legacy",
-        }
-    }
-
-    /// Parses a source in any case; `None` for another word.
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        [Self::Manual, Self::Sync, Self::Legacy]
-            .into_iter()
-            .find(|source| text.eq_ignore_ascii_case(source.as_str()))
-    }
-}
-
 // === impl TokenSet ===
 
 impl TokenSet {
@@ -102,7 +71,7 @@ impl TokenSet {
     }
 
     /// Adds a key and returns its position. Saving makes it the default when no other token can be.
-    pub fn add(&mut self, name: &str, key: &str, group: Option<String>, source: Source) -> usize {
+    pub fn add(&mut self, name: &str, key: &str, group: Option<String>, source: TokenSource) -> usize {
         let mut row = TokenRow {
             id: TokenId::ZERO,
             account_id: self.account_id,
@@ -110,7 +79,7 @@ impl TokenSet {
             token: None,
             token_group: group,
             value_status: ValueStatus::MaskedPending,
-            source: source.as_str().to_owned(),
+            source,
             enabled: true,
             is_default: false,
             created_at: 0,
@@ -130,7 +99,7 @@ impl TokenSet {
     }
 
     /// Makes this key, already known or not, the default one. Ignores a blank or masked key.
-    pub fn adopt(&mut self, key: &str, source: Source) {
+    pub fn adopt(&mut self, key: &str, source: TokenSource) {
         let key = key.trim();
         if key.is_empty() || is_mask(key) {
             return;
@@ -150,7 +119,7 @@ impl TokenSet {
         let key = account.and_then(|account| account.api_token.as_ref()).map(Secret::expose);
         let key = key.filter(|key| !is_mask(key) && self.position_of(key).is_none());
         if let Some(key) = key {
-            self.adopt(key, Source::Legacy);
+            self.adopt(key, TokenSource::Legacy);
         }
         key.is_some()
     }
@@ -212,7 +181,7 @@ impl TokenSet {
                 merged.left_out += 1;
                 continue;
             } else {
-                let at = self.add(name, key, None, Source::Sync);
+                let at = self.add(name, key, None, TokenSource::Sync);
                 self.rows[at].enabled &= item.enabled;
                 marks.push(MatchState::Free);
                 merged.created += 1;
@@ -225,7 +194,7 @@ impl TokenSet {
             let row = &mut self.rows[at];
             row.name = name.to_owned();
             row.token_group = group;
-            row.source = Source::Sync.as_str().to_owned();
+            row.source = TokenSource::Sync;
         }
         let mut marks = marks.into_iter();
         let mut pending = Vec::new();

@@ -11,7 +11,7 @@ fn row(id: i64, name: &str, value: &str, group: Option<&str>) -> TokenRow {
         token: None,
         token_group: group.map(str::to_owned),
         value_status: ValueStatus::MaskedPending,
-        source: "manual".to_owned(),
+        source: TokenSource::Manual,
         enabled: true,
         is_default: false,
         created_at: 0,
@@ -49,7 +49,7 @@ fn a_known_value_takes_what_the_site_says_of_it() {
     let merged = token_set.merge(&[listed("cli", "abc", Some("vip"))]);
     assert_eq!((merged.created, merged.updated), (0, 1));
     assert_eq!(shown(&token_set), [("cli", "sk-abc", Some("vip"), true, true, false)]);
-    assert_eq!(token_set.rows[0].source, "sync");
+    assert_eq!(token_set.rows[0].source, TokenSource::Sync);
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn the_default_is_a_usable_one_or_none() {
 #[test]
 fn an_adopted_key_becomes_the_default_once() {
     let mut token_set = token_set(vec![row(1, "default", "sk-a", None)]);
-    token_set.adopt("sk-b", Source::Legacy);
-    token_set.adopt("b", Source::Legacy);
+    token_set.adopt("sk-b", TokenSource::Legacy);
+    token_set.adopt("b", TokenSource::Legacy);
     let names: Vec<_> = token_set.rows.iter().map(|row| (row.name.as_str(), row.is_default)).collect();
     assert_eq!(names, [("default", false), ("token-2", true)]);
-    token_set.adopt("abcd****wxyz", Source::Legacy);
+    token_set.adopt("abcd****wxyz", TokenSource::Legacy);
     assert_eq!(token_set.rows.len(), 2);
 }
 

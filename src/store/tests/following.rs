@@ -159,7 +159,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
                         token: None,
                         token_group: None,
                         value_status: tokens::ValueStatus::MaskedPending,
-                        source: "manual".into(),
+                        source: tokens::TokenSource::Manual,
                         enabled: true,
                         is_default: after.is_empty(),
                         created_at: 0,

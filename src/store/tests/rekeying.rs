@@ -40,7 +40,7 @@ fn token(value: &str) -> TokenRow {
         token: Some(Secret::new(value)),
         token_group: None,
         value_status: tokens::ValueStatus::Ready,
-        source: "manual".into(),
+        source: tokens::TokenSource::Manual,
         enabled: true,
         is_default: value.ends_with('0'),
         created_at: 0,

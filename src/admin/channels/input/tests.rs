@@ -9,7 +9,7 @@ use crate::routing::Strategy;
 use crate::store::accounts::CredentialMode;
 use crate::store::names::Names;
 use crate::store::routes::{ChannelStats, RouteMode};
-use crate::store::tokens::{TokenRow, ValueStatus};
+use crate::store::tokens::{TokenRow, TokenSource, ValueStatus};
 
 static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
     "Tested",
@@ -90,7 +90,7 @@ fn token(id: i64, account: i64, enabled: bool, is_default: bool) -> TokenRow {
         token: Some("sk-token".into()),
         token_group: None,
         value_status: ValueStatus::Ready,
-        source: "manual".into(),
+        source: TokenSource::Manual,
         enabled,
         is_default,
         created_at: 0,

@@ -1,5 +1,6 @@
 //! The database: which one is in use, and how another is tested, filled and chosen; and servers, if tests run on one.
 
+mod copies;
 mod cut_off;
 mod outage;
 mod restored;

@@ -39,6 +39,18 @@ pub(super) trait Connection: Send {
         Ok(())
     }
 
+    /// Takes the lock under which one process at a time prepares or fills the database; returns false when another process has
+    /// it. The lock ends with the connection. A file is locked when it is opened.
+    fn take_turn(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Releases the lock of [`Self::take_turn`].
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn end_turn(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Begins a transaction that spans calls of [`Self::run`] until [`Self::end`].
     fn begin(&mut self) -> Result<()>;
 

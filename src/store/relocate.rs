@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::connection::Connection;
-use super::error::{OpenError, Result};
+use super::error::{Error, OpenError, Result};
 use super::instances;
 use super::migrate::{self, Table};
 use super::options::StoreOptions;
@@ -273,6 +273,12 @@ pub fn copy(
         }
         _ => drivers::connect(place.kind, &place.url, &place.tls)?,
     };
+    if !target.take_turn()? {
+        return Err(OpenError::Unusable(format!(
+            "the database {} is being filled or prepared by another process: try again when that one has ended",
+            place.masked()
+        )));
+    }
     migrate::run(&mut *target, migrate::STEPS, crate::time::now_ms())?;
     refuse_served(&mut *target)?;
     if !overwrite {
@@ -280,13 +286,18 @@ pub fn copy(
     }
     let source = ReadView::of(store)?;
     target.begin()?;
-    let copied = fill(&source, &mut *target, tell);
-    target.end(copied.is_ok())?;
-    let copied = copied?;
-    target.advance_ids()?;
+    let copied = fill(&source, &mut *target, tell).inspect_err(|_| undo(&mut *target))?;
+    target.end(true)?;
     target.close()?;
     drop(lock);
     Ok(copied)
+}
+
+/// Rolls an incomplete copy back. A database whose connection was lost does that by itself.
+fn undo(target: &mut dyn Connection) {
+    if let Err(error) = target.end(false) {
+        log::debug!("rolling back an incomplete copy: {error}");
+    }
 }
 
 /// Refuses a database that a process is using. This includes the source itself, under whatever address: a
@@ -327,6 +338,8 @@ fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Resul
     let count = copied_tables().count();
     for (number, table) in (1..).zip(copied_tables()) {
         let columns = target.columns(table.name)?;
+        let failed =
+            |error: Error| OpenError::Unusable(format!("the table {} cannot be copied: {error}", table.name));
         let mut sum = Sum::default();
         let step = |rows, compares| Step { table: table.name, number, tables: count, rows, compares };
         let mut read = |sql: &str, args: Vec<Value>| source.query(sql, args);
@@ -335,14 +348,16 @@ fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Resul
             sum.add(rows);
             tell(step(sum.rows, false));
             Ok(())
-        })?;
+        })
+        .map_err(failed)?;
         let mut found = Sum::default();
         let mut read = |sql: &str, args: Vec<Value>| target.select(sql, &args);
         pages(table, &columns, &mut read, &mut |rows| {
             found.add(rows);
             tell(step(found.rows, true));
             Ok(())
-        })?;
+        })
+        .map_err(failed)?;
         if found != sum {
             return Err(OpenError::Unusable(format!(
                 "the copy is not complete: read back, the table {} of the target database has {} rows of \
@@ -352,6 +367,7 @@ fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Resul
         }
         copied.push(Copied { table: table.name, rows: sum.rows });
     }
+    target.advance_ids()?;
     Ok(copied)
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 use crate::support::{self, Home, ServerDatabase, Setup};
 
 /// Stands for an instance that migrates the database: a connection that holds its lock until it is ended.
-struct Preparing<'a> {
+pub struct Preparing<'a> {
     server: &'a ServerDatabase,
 }
 
@@ -20,7 +20,7 @@ fn hold(kind: &str) -> &'static str {
 // === impl Preparing ===
 
 impl<'a> Preparing<'a> {
-    fn begin(server: &'a ServerDatabase) -> Self {
+    pub fn begin(server: &'a ServerDatabase) -> Self {
         let (kind, database) = (server.kind(), server.open());
         // The thread ends with its connection, which the test ends.
         let _ = thread::Builder::new().spawn(move || database.try_run(hold(kind)));
@@ -63,7 +63,7 @@ impl<'a> Preparing<'a> {
     }
 
     /// Ends the connection, as if the instance had been killed.
-    fn end(self) {
+    pub fn end(self) {
         let holder = self.number(self.holder());
         match self.server.kind() {
             "postgres" => self.server.open().run(&format!("SELECT pg_terminate_backend({holder})")),

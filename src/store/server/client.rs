@@ -44,6 +44,10 @@ pub(super) struct Name {
 /// SQL texts and properties in which the databases differ.
 pub(super) struct Words {
     pub dialect: SqlDialect,
+    /// The query that takes the lock of [`Connection::take_turn`](crate::store::connection::Connection::take_turn) without
+    /// waiting, and returns 1 when it was taken.
+    pub take_turn: &'static str,
+    pub end_turn: &'static str,
     pub begin: &'static str,
     /// Statements after which everything is read as of one moment.
     pub begin_snapshot: &'static [&'static str],

@@ -81,6 +81,9 @@ impl Client for MysqlClient {
 
     const WORDS: Words = Words {
         dialect: SqlDialect::Mysql,
+        // Names of such locks are server-wide: another database there may belong to another installation.
+        take_turn: "SELECT COALESCE(GET_LOCK(CONCAT('switchyard.', SHA1(DATABASE())), 0), 0)",
+        end_turn: "SELECT RELEASE_LOCK(CONCAT('switchyard.', SHA1(DATABASE())))",
         begin: "START TRANSACTION",
         begin_snapshot: &[
             "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",

@@ -66,45 +66,24 @@ fn open_here(
     let unusable = |error: Error| OpenError::Unusable(format!("cannot use the database {shown}: {error}"));
     let mut connection = wait_for(&dial, &shown)?;
     // The lock makes instances that start together migrate once and create the keys once.
-    let (lock, unlock) = turns(options.kind);
-    wait_for_turn(&mut *connection, lock, &shown)?;
+    wait_for_turn(&mut *connection, &shown)?;
     let sealer = bring_up_to_date(&mut *connection, options);
-    connection.select(unlock, &[]).map_err(unusable)?;
+    connection.end_turn().map_err(unusable)?;
     let sealer = sealer?;
     connection.mark_changes().map_err(unusable)?;
-    Ok(OpenedDatabase { connection, opener: Some(dial), listen, sealer, first_keys: None, lock: None })
-}
-
-/// Returns the statements that take and release the lock by which instances take turns. Its name is used by no
-/// other program, and it ends with its connection. The first statement does not wait, and returns 1 when the
-/// lock was taken.
-fn turns(kind: DatabaseKind) -> (&'static str, &'static str) {
-    match kind {
-        // Names of such locks are server-wide: another database there may belong to another installation.
-        DatabaseKind::MySql => (
-            "SELECT COALESCE(GET_LOCK(CONCAT('switchyard.', SHA1(DATABASE())), 0), 0)",
-            "SELECT RELEASE_LOCK(CONCAT('switchyard.', SHA1(DATABASE())))",
-        ),
-        _ => (
-            "SELECT CAST(CASE WHEN pg_try_advisory_lock(8318115427910541) THEN 1 ELSE 0 END AS BIGINT)",
-            "SELECT pg_advisory_unlock(8318115427910541)",
-        ),
-    }
+    let opener: Opener = Arc::new(move || dial().map_err(as_unreachable));
+    Ok(OpenedDatabase { connection, opener: Some(opener), listen, sealer, first_keys: None, lock: None })
 }
 
 /// Waits until no other instance is bringing the database up to date. Without the lock nothing is changed
 /// there.
-fn wait_for_turn(connection: &mut dyn Connection, lock: &str, shown: &str) -> Result<(), OpenError> {
+fn wait_for_turn(connection: &mut dyn Connection, shown: &str) -> Result<(), OpenError> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
-        let is_ours = connection.select(lock, &[]).and_then(|rows| match rows.first() {
-            Some(row) => row.fields().int(),
-            None => Ok(0),
-        });
         let unusable =
             |error: Error| OpenError::Unusable(format!("cannot use the database {shown}: {error}"));
-        if is_ours.map_err(unusable)? == 1 {
+        if connection.take_turn().map_err(unusable)? {
             return Ok(());
         }
         if begun.elapsed() > LONGEST_TURN {

@@ -208,6 +208,15 @@ impl<C: Client> Connection for Remote<C> {
         })
     }
 
+    fn take_turn(&mut self) -> Result<bool> {
+        let rows = self.select(C::WORDS.take_turn, &[])?;
+        rows.first().map_or(Ok(false), |row| Ok(row.fields().int()? == 1))
+    }
+
+    fn end_turn(&mut self) -> Result<()> {
+        self.select(C::WORDS.end_turn, &[]).map(drop)
+    }
+
     fn begin(&mut self) -> Result<()> {
         self.begin_within(CHANGE)?;
         self.session.set_in_transaction(true);

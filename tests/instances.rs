@@ -240,6 +240,35 @@ fn who_is_started_in_place_of_a_killed_one_frees_its_leases_and_takes_it_off_the
     drop(gateway);
 }
 
+#[test]
+fn a_job_at_an_interval_holds_its_lease_for_half_a_minute_at_a_time_until_its_pass_is_over() {
+    if !support::is_on_server() {
+        return;
+    }
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    relay.account(&gateway, &site, "ada");
+    let gate = Gate::new();
+    relay.upstream.answer(
+        "/api/status",
+        Reply::json(200, &json!({"success": true, "data": {"announcements": []}})).head_waits_for(&gate),
+    );
+    let before = relay.upstream.asked_for("/api/status").len();
+    let gateway = gateway.restart();
+    support::eventually("the announcements are asked for", || {
+        (relay.upstream.asked_for("/api/status").len() > before).then_some(())
+    });
+    let rest = || {
+        let ends = "SELECT expires_at FROM job_leases WHERE job = 'announcements'";
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_millis();
+        gateway.home().database().number(ends) - i64::try_from(now).expect("a time")
+    };
+    assert!((1..=30_000).contains(&rest()), "a killed instance would hold it for {} ms", rest());
+    gate.open();
+    support::eventually("it is held until well after the next pass", || (rest() > 600_000).then_some(()));
+}
+
 const KEY: &str = "sk-shared-by-all-0123456789";
 
 /// Creates a site whose channel for [`MODEL`] every instance has, and a key with these limits.

@@ -2,7 +2,7 @@
 //!
 //! | what | the lease is held | |
 //! |---|---|---|
-//! | a job at an interval | until well after the next pass | so that the others find it taken and leave it |
+//! | a job at an interval | during the pass, then until after the next one | so that the others find it taken and leave it |
 //! | a time of a schedule | during the pass | the time is recorded before anything is done: nobody serves it twice |
 //! | the renewal of a credential | during the renewal | the others wait, and find the new one |
 //!
@@ -22,8 +22,8 @@ use crate::store::leases::{self, LeaseOutcome};
 use crate::store::{self, job_runs};
 use crate::time::{Millis, now_ms};
 
-/// The shortest time of a lease.
-const SHORTEST: Duration = Duration::from_secs(30);
+/// The time for which a lease is taken or extended while it is in use.
+const LASTS: Duration = Duration::from_secs(30);
 const KEPT_EVERY: Duration = Duration::from_secs(10);
 /// The pause before another try where the database did not answer, or another instance is at work.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -37,15 +37,29 @@ const LONGEST_LOOK: Duration = Duration::from_secs(75);
 
 /// Runs a pass of a job at an interval, unless another instance does that job.
 pub async fn run_as_leader(core: &Core, job: &str, interval: Duration, pass: PassFuture) -> Pass {
-    let lasts = (interval * 3 / 2).max(SHORTEST);
     let since = Instant::now();
-    match leases::take(&core.store, job, &core.instance, millis(lasts)).await {
+    match leases::take(&core.store, job, &core.instance, millis(LASTS)).await {
         Ok(LeaseOutcome::Alone) => pass.await,
         Ok(LeaseOutcome::Ours(fence)) => {
-            run_under_lease(core, &fence, lasts, since, pass).await.unwrap_or_else(taken_over)
+            let outcome = run_under_lease(core, &fence, since, pass).await;
+            if outcome.is_some() {
+                hold_beyond_next(core, &fence, interval).await;
+            }
+            outcome.unwrap_or_else(taken_over)
         }
         Ok(LeaseOutcome::Elsewhere) => Ok(None),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Extends the lease of a job at an interval until well after its next pass.
+async fn hold_beyond_next(core: &Core, fence: &Fence, interval: Duration) {
+    let lasts = (interval * 3 / 2).max(LASTS);
+    if let Err(error) = leases::keep(&core.store, fence, millis(lasts)).await {
+        log::debug!(
+            "the lease of the job \"{}\" could not be extended and runs out soon: {error}",
+            fence.job()
+        );
     }
 }
 
@@ -59,7 +73,7 @@ pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: PassFutur
         match begin(core, job, time, is_again).await {
             Ok(PassStart::Alone) => return pass.await,
             Ok(PassStart::Ours(fence)) => {
-                let outcome = run_under_lease(core, &fence, SHORTEST, since, pass).await;
+                let outcome = run_under_lease(core, &fence, since, pass).await;
                 if outcome.is_some()
                     && let Err(error) = leases::release(&core.store, &fence).await
                 {
@@ -92,7 +106,7 @@ enum PassStart {
 /// Takes the lease, then records the time as served. `is_again` says that an earlier try may have recorded it.
 async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::Result<PassStart> {
     let (store, instance) = (&core.store, &core.instance);
-    let taken = leases::take(store, job, instance, millis(SHORTEST)).await?;
+    let taken = leases::take(store, job, instance, millis(LASTS)).await?;
     if matches!(taken, LeaseOutcome::Elsewhere) {
         let is_served = job_runs::is_begun(store, job, time).await?;
         return Ok(if is_served { PassStart::Served } else { PassStart::Elsewhere });
@@ -127,7 +141,7 @@ pub async fn with_account_lease<T>(
     let latest = Instant::now() + LONGEST_LOOK;
     loop {
         let since = Instant::now();
-        match leases::take(&core.store, &job, &core.instance, millis(SHORTEST)).await? {
+        match leases::take(&core.store, &job, &core.instance, millis(LASTS)).await? {
             LeaseOutcome::Alone => {
                 leases::try_out(&core.store, &job, &core.instance).await?;
                 return Ok(work.await);
@@ -136,7 +150,7 @@ pub async fn with_account_lease<T>(
                 let done = tokio::select! {
                     biased;
                     done = work => done,
-                    never = keep(core, &fence, SHORTEST, since) => match never {},
+                    never = keep(core, &fence, since) => match never {},
                 };
                 if let Err(error) = leases::forget(&core.store, &fence).await {
                     log::debug!(
@@ -155,25 +169,24 @@ pub async fn with_account_lease<T>(
 async fn run_under_lease<T>(
     core: &Core,
     fence: &Fence,
-    lasts: Duration,
     since: Instant,
     work: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::select! {
         biased;
         done = fence.guard(work) => done,
-        never = keep(core, fence, lasts, since) => match never {},
+        never = keep(core, fence, since) => match never {},
     }
 }
 
 /// Extends a lease that was taken at `since`; loses it when another instance has it, or may have it by now.
-async fn keep(core: &Core, fence: &Fence, lasts: Duration, mut since: Instant) -> std::convert::Infallible {
+async fn keep(core: &Core, fence: &Fence, mut since: Instant) -> std::convert::Infallible {
     let mut pause = KEPT_EVERY;
     loop {
-        let end = since + lasts;
+        let end = since + LASTS;
         sleep_until((Instant::now() + pause).min(end)).await;
         let asked = Instant::now();
-        let kept = timeout_at(end, leases::keep(&core.store, fence, millis(lasts))).await;
+        let kept = timeout_at(end, leases::keep(&core.store, fence, millis(LASTS))).await;
         match kept {
             Ok(Ok(true)) => (since, pause) = (asked, KEPT_EVERY),
             Ok(Err(_)) if Instant::now() < end => pause = AGAIN,

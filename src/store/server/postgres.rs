@@ -81,7 +81,7 @@ impl Client for PostgresClient {
         dialect: SqlDialect::Postgres,
         take_turn: "SELECT CAST(CASE WHEN pg_try_advisory_lock(8318115427910541) THEN 1 ELSE 0 END AS BIGINT)",
         end_turn: "SELECT pg_advisory_unlock(8318115427910541)",
-        begin: "BEGIN",
+        begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
         begin_snapshot: &["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM settings"],
         tables: "SELECT CAST(table_name AS TEXT) FROM information_schema.tables \
                  WHERE table_schema = current_schema()",

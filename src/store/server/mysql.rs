@@ -19,14 +19,17 @@ use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Value};
 const MOST_PREPARED: usize = 256;
 const PROBED_AFTER: Duration = Duration::from_secs(10);
 
-/// The setup of every session: reads see committed data; `||` joins texts and double quotes enclose names, as
-/// in the other databases; a value that does not fit is an error; times are in UTC; texts are compared byte by
-/// byte. Tables support transactions, and a statement may change many rows, whatever the server's own defaults
-/// are.
-const SETUP: [&str; 2] = [
+/// The setup of every session: reads see committed data; texts are sent and returned in UTF-8 and compared byte by byte; `||`
+/// joins texts and double quotes enclose names, as in the other databases; a value that does not fit is an error; times are in
+/// UTC; a statement outside a transaction is committed. Tables support transactions, and a statement may change many rows,
+/// whatever the server's own defaults are. MySQL looks up the highest id of a table each time: by default, it repeats what it
+/// found within a day.
+const SETUP: [&str; 3] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
     "SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
-     time_zone = '+00:00', collation_connection = 'utf8mb4_bin', sql_safe_updates = 0, default_storage_engine = 'InnoDB'",
+     time_zone = '+00:00', autocommit = 1, sql_safe_updates = 0, default_storage_engine = 'InnoDB' \
+     /*!80000 , information_schema_stats_expiry = 0 */",
 ];
 
 /// Errors of a step that an earlier start carried out in part: the table, column or index exists, or what was

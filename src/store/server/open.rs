@@ -1,9 +1,11 @@
 //! Opens a database on a server and brings it up to date.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::address::ServerAddress;
+use super::session::as_unreachable;
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::connection::{Connection, Listen, Opener};
 use crate::store::error::{Error, OpenError, Result};

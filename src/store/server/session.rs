@@ -57,7 +57,7 @@ impl<C: Client> Session<C> {
         most: Duration,
         work: impl AsyncFnOnce(&mut C) -> Result<T>,
     ) -> Result<T> {
-        self.connect()?;
+        self.connect().map_err(as_unreachable)?;
         let Some(mut client) = self.client.take() else { return Err(unreachable("no connection")) };
         let runtime = self.runtime()?;
         let done = runtime.block_on(async { timeout(most, work(&mut client)).await });
@@ -162,6 +162,15 @@ pub(super) fn no_tls() -> Error {
 
 pub(super) fn unreachable(why: &str) -> Error {
     Error::Unreachable(why.to_owned())
+}
+
+/// Converts the error of a connection that is opened while the service runs: a server that has accepted us before may refuse
+/// a login or a certificate for a while, and model calls go on meanwhile.
+pub(super) fn as_unreachable(error: Error) -> Error {
+    match error {
+        Error::Database(why) => Error::Unreachable(why),
+        other => other,
+    }
 }
 
 /// Pauses before a change that conflicted with another instance's is retried: longer each time, and for a

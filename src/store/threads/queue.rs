@@ -256,18 +256,13 @@ impl Queue {
         if before == now {
             return;
         }
+        let why = outcome.as_ref().err().map(Error::to_string).unwrap_or_default();
         match now {
             Some(Trouble::Full) => {
-                log::error!(
-                    "the disk that holds the data is full: changes are refused (507) and log rows wait \
-                     until there is space"
-                );
+                log::error!("{why}; changes are refused (507) and log rows wait until there is space");
             }
             Some(Trouble::Unreachable) => {
-                log::error!(
-                    "the database cannot be reached: changes are refused (503) and log rows wait until it \
-                     answers"
-                );
+                log::error!("{why}; changes are refused (503) and log rows wait until it answers");
             }
             None => log::info!("changes are stored again"),
             // Told by `note_ended_writer`; no outcome shows it.

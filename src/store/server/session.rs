@@ -176,6 +176,6 @@ pub(super) fn as_unreachable(error: Error) -> Error {
 /// Pauses before a change that conflicted with another instance's is retried: longer each time, and for a
 /// different time than the other instance.
 pub(super) fn pause(tries: u32) {
-    let jitter = u64::from(std::process::id().wrapping_mul(2_654_435_761).wrapping_add(tries) % 20);
+    let jitter = crate::uuid::random_number() % 20;
     std::thread::sleep(Duration::from_millis(u64::from(tries) * 20 + jitter));
 }

@@ -245,9 +245,11 @@ fn failed(error: mysql_async::Error) -> Error {
     match error.code {
         1062 | 1586 => Error::Conflict(error.message),
         1216 | 1217 | 1451 | 1452 => Error::Dangling(error.message),
-        1205 | 1213 => Error::Busy,
+        // Waiting for a lock, a deadlock, and a statement that was stopped by a limit of time or by somebody.
+        1205 | 1213 | 1317 | 1969 | 3024 => Error::Busy,
         1021 | 1114 => Error::Full(error.message),
-        1040 | 1053 | 1203 | 1927 => Error::Unreachable(error.message),
+        // Connections that are too many, ended by the server, or to a node that has left its cluster.
+        1040 | 1047 | 1053 | 1203 | 1226 | 1927 | 4031 => Error::Unreachable(error.message),
         // The server is no longer the primary: another connection may lead to the one that is.
         1290 | 1792 | 1836 => Error::Unreachable(format!("it accepts no changes: {}", error.message)),
         code => Error::Database(format!("{} ({code})", error.message)),

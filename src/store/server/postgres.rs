@@ -220,9 +220,10 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
     match *cause.code() {
         SqlState::UNIQUE_VIOLATION => Error::Conflict(what()),
         SqlState::FOREIGN_KEY_VIOLATION => Error::Dangling(what()),
-        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED | SqlState::QUERY_CANCELED => {
-            Error::Busy
-        }
+        SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::LOCK_NOT_AVAILABLE
+        | SqlState::QUERY_CANCELED => Error::Busy,
         // The server is no longer the primary: another connection may lead to the one that is.
         SqlState::READ_ONLY_SQL_TRANSACTION => {
             Error::Unreachable(format!("it accepts no changes: {}", cause.message()))
@@ -232,7 +233,10 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         | SqlState::CRASH_SHUTDOWN
         | SqlState::CANNOT_CONNECT_NOW
         | SqlState::TOO_MANY_CONNECTIONS
+        | SqlState::IDLE_SESSION_TIMEOUT
         | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Error::Unreachable(cause.message().to_owned()),
+        // Errors of the connection, as a program between us and the server sends them.
+        ref code if code.code().starts_with("08") => Error::Unreachable(cause.message().to_owned()),
         _ => Error::Database(format!("{} (SQLSTATE {})", cause.message(), cause.code().code())),
     }
 }

@@ -39,6 +39,8 @@ const TAKEN: [u16; 4] = [1050, 1060, 1061, 1091];
 struct MysqlClient {
     connection: Conn,
     name: Name,
+    /// The size of the largest statement that the server takes, in bytes.
+    max_packet: usize,
 }
 
 /// Parses the address, and returns the function that connects to it.
@@ -105,9 +107,9 @@ impl Client for MysqlClient {
 
     async fn dial(address: &Opts) -> Result<Self> {
         let connection = Conn::new(address.clone()).await.map_err(failed)?;
-        let mut client = Self { connection, name: Name { number: 0, apart: String::new() } };
-        let sql = "SELECT id, host FROM information_schema.processlist WHERE id = CONNECTION_ID()";
-        client.name = name(&client.rows(sql, &[]).await?)?;
+        let name = Name { number: 0, apart: String::new() };
+        let mut client = Self { connection, name, max_packet: usize::MAX };
+        client.greet().await?;
         Ok(client)
     }
 
@@ -158,9 +160,27 @@ impl Client for MysqlClient {
 }
 
 impl MysqlClient {
-    /// Prepares a statement and checks that it has as many placeholders as there are arguments: otherwise the
-    /// driver would give up the connection.
+    /// Asks an open connection for its identifier and its limits.
+    async fn greet(&mut self) -> Result<()> {
+        let sql = "SELECT id, host FROM information_schema.processlist WHERE id = CONNECTION_ID()";
+        self.name = name(&self.rows(sql, &[]).await?)?;
+        let limit = self.rows("SELECT @@max_allowed_packet", &[]).await?;
+        if let Some(row) = limit.first() {
+            self.max_packet = usize::try_from(row.fields().int()?).unwrap_or(usize::MAX);
+        }
+        Ok(())
+    }
+
+    /// Prepares a statement and checks that the server takes it with these arguments: otherwise the driver would give up the
+    /// connection.
     async fn prepare(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<mysql_async::Statement> {
+        let size: usize = args.iter().map(size).sum();
+        if size > self.max_packet {
+            return Err(Error::Database(format!(
+                "a statement of {size} bytes, more than the max_allowed_packet of the server, which is {}",
+                self.max_packet
+            )));
+        }
         let statement = self.connection.prep(sql).await.map_err(failed)?;
         let wanted = usize::from(statement.num_params());
         if wanted != args.len() {
@@ -177,6 +197,18 @@ fn without_comments(sql: &str) -> &str {
         rest = comment.split_once('\n').map_or("", |(_, rest)| rest.trim_start());
     }
     rest.trim_end_matches(';')
+}
+
+/// Returns the largest number of bytes that an argument takes in a packet.
+fn size(arg: &Arg<'_>) -> usize {
+    // A number or a length, a type, and a part of the bits that mark NULL.
+    const AROUND: usize = 12;
+    AROUND
+        + match arg {
+            Arg::Text(value) => value.len(),
+            Arg::Blob(value) => value.len(),
+            Arg::Null | Arg::Bool(_) | Arg::Int(_) | Arg::Real(_) => 0,
+        }
 }
 
 fn params(args: &[Arg<'_>]) -> Params {

@@ -83,8 +83,8 @@ impl Client for PostgresClient {
         end_turn: "SELECT pg_advisory_unlock(8318115427910541)",
         begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
         begin_snapshot: &["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM settings"],
-        tables: "SELECT CAST(table_name AS TEXT) FROM information_schema.tables \
-                 WHERE table_schema = current_schema()",
+        // Also those that this user may not read, which information_schema leaves out.
+        tables: "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()",
         columns: "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
                   WHERE table_schema = current_schema() AND CAST(table_name AS TEXT) = ? ORDER BY ordinal_position",
         drop_temporary: "DROP TABLE IF EXISTS",

@@ -15,6 +15,10 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::error::OpenError;
 
+/// What to do about an address that cannot be parsed.
+pub(super) const ENCODE: &str =
+    "In a user name or a password, write %40 for @, %2F for /, %3F for ?, %23 for # and %25 for %";
+
 /// A parsed DB_URL.
 pub(in crate::store) struct ServerAddress {
     /// The URL as given, which the driver parses.
@@ -42,6 +46,10 @@ impl ServerAddress {
                 schemes[0]
             )));
         };
+        // Drivers would take what follows the first one for the host.
+        if rest.split('?').next().is_some_and(|place| place.matches('@').count() > 1) {
+            return Err(OpenError::Unsupported(format!("DB_URL: it has more than one @. {ENCODE}")));
+        }
         let url = format!("{scheme}://{rest}");
         let is_required = options.is_required || asks_for_tls(&url);
         let tls = is_required.then(|| client_config(options)).transpose()?;
@@ -171,5 +179,13 @@ mod tests {
             assert!(asks_for_tls(url), "{url}");
         }
         assert!(!asks_for_tls("postgres://db/sw?sslmode=prefer"));
+    }
+
+    #[test]
+    fn an_unwritten_at_sign_in_a_password_is_refused_at_once() {
+        let read = |url: &str| ServerAddress::read(DatabaseKind::Postgres, url, &DatabaseTls::default());
+        let refused = read("postgres://me:se@cret@db/sw").err().map(|error| error.to_string());
+        assert!(refused.is_some_and(|error| error.contains("%40") && !error.contains("cret")));
+        assert!(read("postgres://me:se%40cret@db/sw?application_name=a@b").is_ok());
     }
 }

@@ -7,7 +7,7 @@ use mysql_async::consts::ColumnType;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, IoError, Opts, OptsBuilder, Params, SslOpts};
 
-use super::address::ServerAddress;
+use super::address::{ENCODE, ServerAddress};
 use super::client::{Client, Name, Words, name};
 use super::remote::Remote;
 use super::session::{no_tls, no_way};
@@ -47,9 +47,9 @@ struct MysqlClient {
 pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
     // Parameters that other programs append to the address are not meant for this driver.
     let url = address.url.split('?').next().unwrap_or(&address.url);
-    let wrong =
-        |error| OpenError::Unsupported(format!("DB_URL: not an address of a MySQL database: {error}"));
-    let opts = Opts::from_url(url).map_err(wrong)?;
+    let opts = Opts::from_url(url).map_err(|error| {
+        OpenError::Unsupported(format!("DB_URL: not an address of a MySQL database: {error}. {ENCODE}"))
+    })?;
     if opts.db_name().is_none_or(str::is_empty) {
         let message = "DB_URL: the address names no database; write mysql://user:password@host:port/database";
         return Err(OpenError::Unsupported(message.to_owned()));

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Config, NoTls};
 
-use super::address::ServerAddress;
+use super::address::{ENCODE, ServerAddress};
 use super::client::{Client, Name, Words, name};
 use super::postgres_values::{Bound, Field};
 use super::remote::Remote;
@@ -57,9 +57,12 @@ pub(super) fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError
         .url
         .replace("sslmode=verify-full", "sslmode=require")
         .replace("sslmode=verify-ca", "sslmode=require");
-    let mut config: Config = url.parse().map_err(|error| wrong_address(&error))?;
+    let mut config: Config = url.parse().map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        wrong_address(&format!("{error}{cause}. {ENCODE}"))
+    })?;
     if config.get_hosts().is_empty() {
-        return Err(wrong_address(&"it names no host"));
+        return Err(wrong_address("it names no host"));
     }
     config.ssl_mode(SslMode::Disable);
     if config.get_application_name().is_none() {
@@ -68,7 +71,7 @@ pub(super) fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError
     Ok(PostgresAddress { config, tls: address.tls.clone() })
 }
 
-fn wrong_address(why: &dyn std::fmt::Display) -> OpenError {
+fn wrong_address(why: &str) -> OpenError {
     OpenError::Unsupported(format!("DB_URL: not an address of a PostgreSQL database: {why}"))
 }
 

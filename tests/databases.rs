@@ -5,6 +5,7 @@ mod cut_off;
 mod outage;
 mod restored;
 mod saved;
+mod servers;
 mod tls;
 mod turns;
 

@@ -145,14 +145,18 @@ fn any_other_upstream_answers_in_geminis_words() {
     let stream = gateway.client().send(
         Request::post(&format!("/gemini/v1beta/models/{MODEL}:streamGenerateContent?alt=sse")).json(&body()),
     );
-    let text: String = stream
-        .text()
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .map(|data| serde_json::from_str::<Value>(data).expect("JSON"))
-        .filter_map(|chunk| chunk["candidates"][0]["content"]["parts"][0]["text"].as_str().map(str::to_owned))
-        .collect();
-    assert_eq!(text, wire::TEXT, "{}", stream.text());
+    let told = stream.text();
+    let data = told.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).expect("JSON")).collect();
+    let texts =
+        events.iter().filter_map(|event| event["candidates"][0]["content"]["parts"][0]["text"].as_str());
+    assert_eq!(texts.collect::<String>(), wire::TEXT, "{told}");
+    // Some clients' types require the usage in every event.
+    let mut usages = events.iter().map(|event| &event["usageMetadata"]);
+    let last = usages.next_back().expect("events");
+    assert_eq!(last["promptTokenCount"], wire::PROMPT_TOKENS, "{told}");
+    let has_counts = |usage: &Value| usage["promptTokenCount"].is_u64() && usage["totalTokenCount"].is_u64();
+    assert!(usages.all(has_counts), "{told}");
     assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 2);
 }
 

@@ -76,6 +76,15 @@ pub(super) fn write_usage(o: &mut Writer, usage: &Usage) {
     });
 }
 
+/// Writes the usage in an event before the last one: the tokens of the prompt, 0 until the upstream has told them.
+pub(super) fn write_usage_so_far(o: &mut Writer, usage: Option<&Usage>) {
+    let prompt = usage.and_then(|usage| usage.prompt).unwrap_or(0);
+    o.object_at("usageMetadata", |o| {
+        o.field("promptTokenCount", prompt);
+        o.field("totalTokenCount", prompt);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

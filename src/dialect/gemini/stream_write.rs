@@ -1,7 +1,7 @@
 //! Writes a streamed answer for a client.
 //!
 //! Every event is an answer with only the new parts. A call is one part, so it is held until it is complete. The last
-//! event tells why the model stopped, and the usage.
+//! event tells why the model stopped, and the whole usage.
 
 use std::collections::BTreeMap;
 
@@ -235,8 +235,11 @@ impl StreamWriter {
                     o.field("index", self.candidate);
                 });
             });
-            if let Some(usage) = self.usage.filter(|_| stop.is_some()) {
-                stop::write_usage(o, &usage);
+            match (&self.usage, stop) {
+                // Google writes it in every event, and the types of some clients require it.
+                (usage, None) => stop::write_usage_so_far(o, usage.as_ref()),
+                (Some(usage), Some(_)) => stop::write_usage(o, usage),
+                (None, Some(_)) => {}
             }
             o.field("modelVersion", &self.model);
             o.field("responseId", id(&self.id, context));

@@ -1,7 +1,8 @@
 //! Writes a streamed answer for a client.
 //!
-//! Every event is an answer with only the new parts. A call is one part, so it is held until it is complete. The last
-//! event tells why the model stopped, and the whole usage.
+//! Every event is an answer with only the new parts. A call is one part, so it is held until it is complete; calls in a
+//! row come in one event, because some clients number the calls of an event from 0. The last event tells why the model
+//! stopped, and the whole usage.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +43,8 @@ pub struct StreamWriter {
     queries: Vec<Text<'static>>,
     /// The thoughts of another provider's model that the next call will carry.
     carried: Vec<(Text<'static>, Signature<'static>)>,
-    /// A complete call that is written with the next event.
-    ready: String,
+    /// Complete calls in a row, as JSON, which are written before the next part.
+    ready: Vec<String>,
     over: bool,
 }
 
@@ -127,12 +128,12 @@ impl StreamWriter {
                     Some(CandidatePart::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
                     Some(CandidatePart::Thinking(..)) => {
                         let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
-                        self.write_part(&part, context, out);
+                        self.write_part(part, context, out);
                     }
                     _ => {}
                 }
             }
-            Event::PartStop { key } => self.stop_part(*key, context, out),
+            Event::PartStop { key } => self.stop_part(*key),
             Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
             Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
             Event::Fail(error) => {
@@ -159,23 +160,22 @@ impl StreamWriter {
             CandidatePart::Call { input, .. } => return input.push(text),
             CandidatePart::Search(query) => return query.push(text),
         };
-        self.write_part(&part, context, out);
+        self.write_part(part, context, out);
     }
 
     /// Ends a part. Calls are written in the order in which they began, whichever is complete first.
-    fn stop_part(&mut self, key: u32, context: &ReplyContext, out: &mut String) {
+    fn stop_part(&mut self, key: u32) {
         if let Some(part) = self.open.get_mut(&key) {
             part.stopped = true;
         }
         while let Some(first) = self.open.first_entry().filter(|first| first.get().stopped) {
             match first.remove().kind {
                 CandidatePart::Call { id, name, input, proof } => {
-                    self.flush(context, out);
                     let carried = std::mem::take(&mut self.carried);
-                    self.ready = object(|o| {
+                    self.ready.push(object(|o| {
                         put_call(o, &id, &name, &input);
                         o.field_if("thoughtSignature", proof.or_else(|| tag_in_bytes(&carried)));
-                    });
+                    }));
                 }
                 CandidatePart::Text(from, citations) => {
                     let letters = self.chars.saturating_sub(from);
@@ -188,9 +188,9 @@ impl StreamWriter {
         }
     }
 
-    fn write_part(&mut self, part: &str, context: &ReplyContext, out: &mut String) {
+    fn write_part(&mut self, part: String, context: &ReplyContext, out: &mut String) {
         self.flush(context, out);
-        push(out, &self.answer(part, None, context));
+        push(out, &self.answer(&[part], None, context));
     }
 
     fn flush(&mut self, context: &ReplyContext, out: &mut String) {
@@ -202,7 +202,7 @@ impl StreamWriter {
 
     fn end(&mut self, context: &ReplyContext, out: &mut String) {
         while let Some((&key, _)) = self.open.first_key_value() {
-            self.stop_part(key, context, out);
+            self.stop_part(key);
         }
         self.over = true;
         let stop = self.stop.take().unwrap_or_default();
@@ -210,20 +210,23 @@ impl StreamWriter {
         if carrier.is_some() {
             self.flush(context, out);
         }
-        let last =
-            carrier.map_or_else(|| std::mem::take(&mut self.ready), |tag| object(|o| put_carrier(o, &tag)));
-        // Clients require a part in every answer; Google writes an empty text, too.
-        let last = if last.is_empty() { object(|o| o.field("text", "")) } else { last };
+        let mut last = std::mem::take(&mut self.ready);
+        if let Some(tag) = carrier {
+            last.push(object(|o| put_carrier(o, &tag)));
+        } else if last.is_empty() {
+            // Clients require a part in every answer; Google writes an empty text, too.
+            last.push(object(|o| o.field("text", "")));
+        }
         push(out, &self.answer(&last, Some(&stop), context));
     }
 
-    fn answer(&self, part: &str, stop: Option<&Stop<'_>>, context: &ReplyContext) -> String {
+    fn answer(&self, parts: &[String], stop: Option<&Stop<'_>>, context: &ReplyContext) -> String {
         object(|o| {
             o.array("candidates", |a| {
                 a.object(|o| {
                     o.object_at("content", |o| {
                         o.field("role", "model");
-                        o.array("parts", |a| a.item(Json::checked(part)));
+                        o.array("parts", |a| parts.iter().for_each(|part| a.item(Json::checked(part))));
                     });
                     o.field_if("finishReason", stop.map(stop::word));
                     if stop.is_some() {

@@ -126,7 +126,7 @@ fn a_question_that_was_refused_is_filtered() {
 }
 
 #[test]
-fn a_call_is_written_whole() {
+fn calls_in_a_row_are_written_whole_in_one_event() {
     let call = |key, id| {
         let (id, name) = (Text::plain(id), Text::plain("f"));
         Event::PartStart { key, part: PartKind::Call { id, name, kind: Default::default(), signature: None } }
@@ -151,15 +151,17 @@ fn a_call_is_written_whole() {
         writer.write(&event, &context(), &mut out);
     }
     let parts: Vec<_> =
-        data(&out).iter().map(|chunk| chunk["candidates"][0]["content"]["parts"][0].clone()).collect();
+        data(&out).iter().map(|chunk| chunk["candidates"][0]["content"]["parts"].clone()).collect();
     let wanted = [
-        json!({"functionCall":{"id":"x","name":"f","args":{"a":1}}}),
-        json!({"functionCall":{"id":"y","name":"f","args":{}}}),
-        json!({"text":"t"}),
-        json!({"text":""}),
+        json!([
+            {"functionCall":{"id":"x","name":"f","args":{"a":1}}},
+            {"functionCall":{"id":"y","name":"f","args":{}}},
+        ]),
+        json!([{"text":"t"}]),
+        json!([{"text":""}]),
     ];
     assert_eq!(parts, wanted);
-    assert_eq!(data(&out)[3]["candidates"][0]["finishReason"], "MAX_TOKENS");
+    assert_eq!(data(&out)[2]["candidates"][0]["finishReason"], "MAX_TOKENS");
 }
 
 #[test]

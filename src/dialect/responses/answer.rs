@@ -136,17 +136,16 @@ fn put_error(o: &mut Writer, error: &UpstreamError) {
     o.field_if("type", errors::kind_told(error));
 }
 
-/// Writes the usage. Both objects of details always come with their number, because Codex requires them.
+/// Writes the usage. Both objects of details always come with their numbers, because clients' types require them.
 fn put_usage(o: &mut Writer, usage: &Usage) {
     let (input, output) = (usage.prompt.unwrap_or(0), usage.completion.unwrap_or(0));
     o.field("input_tokens", input);
     o.object_at("input_tokens_details", |o| {
         o.field("cached_tokens", usage.cache_read.unwrap_or(0));
-        // OpenAI and others name this member differently; it is written under both names, and only when it is not
-        // zero.
-        let written = usage.cache_creation.filter(|written| *written > 0);
-        o.field_if("cache_write_tokens", written);
-        o.field_if("cache_creation_tokens", written);
+        let written = usage.cache_creation.unwrap_or(0);
+        o.field("cache_write_tokens", written);
+        // The name that others give it.
+        o.field_if("cache_creation_tokens", Some(written).filter(|written| *written > 0));
     });
     o.field("output_tokens", output);
     o.object_at("output_tokens_details", |o| {

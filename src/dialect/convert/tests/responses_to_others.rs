@@ -99,7 +99,7 @@ fn the_reply_of_the_example_comes_from_messages() {
     assert_eq!((&out["status"], &out["output"]), (&json!("completed"), &reply()["output"]));
     assert_eq!(
         out["usage"],
-        json!({"input_tokens":120,"input_tokens_details":{"cached_tokens":40},"output_tokens":25,
+        json!({"input_tokens":120,"input_tokens_details":{"cached_tokens":40,"cache_write_tokens":0},"output_tokens":25,
             "output_tokens_details":{"reasoning_tokens":0},"total_tokens":145})
     );
 }

@@ -178,7 +178,7 @@ fn a_warm_up_is_answered_in_two_events_with_all_that_clients_read() {
     }
     assert_eq!(
         response["usage"],
-        json!({"input_tokens":0,"input_tokens_details":{"cached_tokens":0},
+        json!({"input_tokens":0,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},
         "output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0})
     );
 }

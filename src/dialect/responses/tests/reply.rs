@@ -248,7 +248,7 @@ fn usage_always_has_both_details() {
     };
     assert_eq!(
         written(Usage { prompt: Some(5), completion: Some(7), ..Usage::default() }),
-        json!({"input_tokens":5,"input_tokens_details":{"cached_tokens":0},"output_tokens":7,
+        json!({"input_tokens":5,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":7,
             "output_tokens_details":{"reasoning_tokens":0},"total_tokens":12})
     );
     assert_eq!(

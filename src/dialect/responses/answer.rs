@@ -20,13 +20,16 @@ use super::status::Status;
 use super::{reasoning, searches};
 
 /// The members that every answer has, with their values where the request does not set them.
-const DEFAULTS: [(&str, &str); 16] = [
+const DEFAULTS: [(&str, &str); 19] = [
     ("background", "false"),
+    ("completed_at", "null"),
+    ("frequency_penalty", "0"),
     ("instructions", "null"),
     ("max_output_tokens", "null"),
     ("max_tool_calls", "null"),
     ("metadata", "{}"),
     ("parallel_tool_calls", "true"),
+    ("presence_penalty", "0"),
     ("previous_response_id", "null"),
     ("reasoning", r#"{"effort":null,"summary":null}"#),
     ("store", "false"),

@@ -31,7 +31,7 @@ fn reply() -> Value {
         {"id":"msg_sy1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"5, next:","annotations":[],"logprobs":[]}]},
         {"id":"fc_sy2","type":"function_call","status":"completed","call_id":"call_2","name":"add","arguments":"{\"a\":5,\"b\":1}"}],
         "usage":{"input_tokens":120,"input_tokens_details":{"cached_tokens":40,"cache_write_tokens":0},"output_tokens":25,"output_tokens_details":{"reasoning_tokens":9},"total_tokens":145},
-        "background":false,"error":null,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,
+        "background":false,"completed_at":null,"frequency_penalty":0,"presence_penalty":0,"error":null,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,
         "metadata":{},"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"store":false,
         "temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1,"truncation":"disabled","user":null})
 }

@@ -108,7 +108,8 @@ fn gemini_entry(model: &str) -> Value {
 }
 
 fn messages_entry(model: &str) -> Value {
-    json!({ "type": "model", "id": model, "display_name": model, "created_at": iso(CREATED * 1000) })
+    json!({ "type": "model", "id": model, "display_name": model, "created_at": iso(CREATED * 1000),
+        "lifecycle": "active" })
 }
 
 /// Reads `limit`, `after_id` and `before_id` as in the messages API; without a limit the page is the whole list.

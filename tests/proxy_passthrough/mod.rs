@@ -267,6 +267,7 @@ fn models_are_listed_in_the_shape_of_the_asking_client() {
     assert_eq!(list["data"][0]["type"], "model");
     assert_eq!(list["data"][0]["id"], "m-a");
     assert!(list["data"][0]["display_name"].is_string() && list["data"][0]["created_at"].is_string());
+    assert_eq!(list["data"][0]["lifecycle"], "active");
     assert_eq!((&list["first_id"], &list["last_id"]), (&json!("m-a"), &json!("m-b")));
     assert_eq!(list["has_more"], false);
 

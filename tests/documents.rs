@@ -124,17 +124,30 @@ fn every_target_that_the_documents_name_is_in_the_makefile() {
     }
 }
 
+/// Returns the anchor that forges give a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
 #[test]
-fn every_link_of_the_documents_leads_to_a_file() {
+fn every_link_of_the_documents_leads_to_a_file_and_to_a_heading_in_it() {
     for page in pages() {
-        let text = read(&page);
-        for rest in text.split("](").skip(1) {
-            let link = rest.split([')', '#']).next().unwrap_or_default();
-            if link.is_empty() || link.contains("://") {
+        for rest in read(&page).split("](").skip(1) {
+            let link = rest.split(')').next().unwrap_or_default();
+            if link.contains("://") {
                 continue;
             }
-            let target = page.parent().expect("a folder").join(link);
+            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name("").join(file) };
             assert!(target.exists(), "{} links to {link}", page.display());
+            let is_there =
+                |line: &str| line.starts_with('#') && anchor(line.trim_start_matches('#').trim()) == section;
+            assert!(
+                section.is_empty() || read(&target).lines().any(is_there),
+                "{} links to {link}",
+                page.display()
+            );
         }
     }
 }

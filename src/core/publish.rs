@@ -104,7 +104,7 @@ impl Core {
     /// Takes over what other instances have recorded about channels and the usage of keys; unused keys without limits
     /// are only included with `everything`.
     pub async fn follow_use(&self, everything: bool) -> store::Result<()> {
-        self.rests.follow(&self.store, &self.live).await?;
+        self.shared_cooldowns.follow(&self.store, &self.live).await?;
         shared_key_usage::follow(&self.store, &self.keys.load_full(), everything).await
     }
 }

@@ -24,7 +24,7 @@ use crate::notify::Notifier;
 use crate::routing::health::saved;
 use crate::routing::{Affinity, LiveTable};
 use crate::store::relocate::{self, DatabaseAddress};
-use crate::store::rests::Rests;
+use crate::store::shared_cooldowns::SharedCooldowns;
 use crate::store::snapshot::Source;
 use crate::store::{
     self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer, reset, site_addresses,
@@ -107,7 +107,7 @@ impl Core {
             store,
             bootstrap,
             database,
-            rests: Rests::default(),
+            shared_cooldowns: SharedCooldowns::default(),
             instance,
             presence,
             instances: ArcSwap::default(),

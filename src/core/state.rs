@@ -21,7 +21,7 @@ use crate::routing::{Affinity, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::instances::Instance;
 use crate::store::relocate::DatabaseAddress;
-use crate::store::rests::Rests;
+use crate::store::shared_cooldowns::SharedCooldowns;
 use crate::store::snapshot::Source;
 use crate::store::uploads::Uploads;
 use crate::store::{self, Store};
@@ -49,7 +49,7 @@ pub struct Core {
     /// The database in use.
     pub database: DatabaseAddress,
     /// How far the shared cooldowns of other instances have been read.
-    pub(super) rests: Rests,
+    pub(super) shared_cooldowns: SharedCooldowns,
     /// The id of this process among the instances.
     pub instance: String,
     /// The presence file, if several processes may share the database.
@@ -154,7 +154,7 @@ impl Core {
             store: _,
             bootstrap: _,
             database: _,
-            rests: _,
+            shared_cooldowns: _,
             instances: _,
             publishes: _,
             publishing: _,

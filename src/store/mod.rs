@@ -22,7 +22,7 @@
 //! | `versions`, `instance_changes`, `change_signals` | changes by other instances: their numbers, looking for them, notifications |
 //! | `instances`, `logins` | the running instances; browser logins, shared between instances |
 //! | `uploads`, `prune`, `log_sums` | uploads in progress; deletion of old rows; sums over the log |
-//! | `rests`, `shared_key_usage` | cooldowns, and usage of downstream keys, shared between instances |
+//! | `shared_cooldowns`, `shared_key_usage` | cooldowns, and usage of downstream keys, shared between instances |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
 //! Times are epoch milliseconds. Sealed columns are opened into [`Secret`]s when read and sealed when written;
@@ -77,13 +77,13 @@ pub mod relocate;
 pub mod reset;
 pub mod responses;
 pub mod restore;
-pub mod rests;
 pub mod route_edits;
 pub mod route_units;
 pub mod routes;
 pub mod seal;
 mod server;
 pub mod settings;
+pub mod shared_cooldowns;
 pub mod shared_key_usage;
 pub mod site_addresses;
 pub mod sites;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::routes::ChannelStats;
 use super::sql::{Changes, Fields, MAX_PLACEHOLDERS, Statement, Value, placeholders, values};
 use super::touches::TouchedKind;
-use super::{Result, Store, rests};
+use super::{Result, Store, shared_cooldowns};
 use crate::ids::{AccountId, ChannelId, MemberId, SiteId, UnitId};
 use crate::routing::UnitStrategy;
 use crate::time::{Millis, now_ms};
@@ -215,7 +215,7 @@ pub(super) fn hand_on(id: AccountId, channels: &[ChannelId]) -> Statement {
 pub async fn clear_failures(store: &Store, members: &[MemberId]) -> Result<()> {
     let clear = members.chunks(MAX_PLACEHOLDERS).map(|members| {
         let ids = members.iter().map(|id| (*id).into()).collect();
-        rests::clear(store, "oauth_route_unit_members", "id", ids, now_ms())
+        shared_cooldowns::clear(store, "oauth_route_unit_members", "id", ids, now_ms())
     });
     store.batch(clear.collect()).await.map(drop)
 }

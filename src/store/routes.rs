@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::sql::{Fields, MAX_PLACEHOLDERS, Row, Statement, Value, placeholders, values};
 use super::touches::TouchedKind;
-use super::{Result, Store, rests};
+use super::{Result, Store, shared_cooldowns};
 use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
 use crate::money::Usd;
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
@@ -337,9 +337,9 @@ async fn channels_by(
 
 /// Clears the failures of these channels, their cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()> {
-    let clear = channels
-        .chunks(MAX_PLACEHOLDERS)
-        .map(|ids| rests::clear(store, "channel_stats", "channel_id", values(ids).collect(), now_ms()));
+    let clear = channels.chunks(MAX_PLACEHOLDERS).map(|ids| {
+        shared_cooldowns::clear(store, "channel_stats", "channel_id", values(ids).collect(), now_ms())
+    });
     store.batch(clear.collect()).await.map(drop)
 }
 

@@ -128,7 +128,7 @@ pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Respo
         if unit_ids.is_empty() { Vec::new() } else { route_units::list(&admin.core.store).await? };
     units.retain(|unit| unit_ids.contains(&unit.id));
     let members = units.into_iter().flat_map(|unit| unit.members).collect();
-    clear_rests(&admin, &route_index, channels, members).await
+    clear_cooldowns(&admin, &route_index, channels, members).await
 }
 
 /// `POST /api/accounts/{id}/clear-cooldown`: does the same as [`clear_cooldown`] for all channels of an account,
@@ -146,11 +146,11 @@ pub async fn clear_cooldown_of_account(admin: Arc<Admin>, request: Request) -> R
     let own = route_index.channels_of_account(id).filter(|channel| channel.oauth_route_unit_id.is_none());
     let channels = own.chain(shared).collect();
     let members = unit.into_iter().flat_map(|unit| unit.members);
-    clear_rests(&admin, &route_index, channels, members.filter(|member| member.account_id == id).collect())
+    clear_cooldowns(&admin, &route_index, channels, members.filter(|member| member.account_id == id).collect())
         .await
 }
 
-async fn clear_rests(
+async fn clear_cooldowns(
     admin: &Admin,
     route_index: &RouteIndex,
     channels: Vec<&ChannelRow>,

@@ -191,7 +191,7 @@ impl RouteIndex {
     pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(core, channel).totals();
         let (cooldown_until, limited_until) = match channel.oauth_route_unit_id {
-            Some(_) => unit_rest(core, channel).unwrap_or_default(),
+            Some(_) => unit_cooldown(core, channel).unwrap_or_default(),
             None => (live.cooldown_until, live.limited_until()),
         };
         let token = channel.token_id.and_then(|id| self.names.tokens.get(&id));
@@ -275,8 +275,8 @@ pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
     core.live.channel(channel.id, || channel.stats.totals())
 }
 
-/// Returns the ends of a route unit's cooldown and limit: its members rest, its channel never does.
-fn unit_rest(core: &Core, row: &ChannelRow) -> Option<(Option<Millis>, Option<Millis>)> {
+/// Returns the ends of a route unit's cooldown and limit: its members cool down, its channel never does.
+fn unit_cooldown(core: &Core, row: &ChannelRow) -> Option<(Option<Millis>, Option<Millis>)> {
     let snapshot = core.snapshot.load();
     let channels = &snapshot.route(row.route_id)?.channels;
     let place = channels.binary_search_by_key(&row.id, |channel| channel.id).ok()?;

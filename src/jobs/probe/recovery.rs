@@ -50,17 +50,18 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
     Ok((recovered > 0).then(|| format!("{recovered} channel(s) answer again")))
 }
 
-/// Ends the cooldowns of the channel and of all that rest with it, because they use the same credential.
+/// Ends the cooldowns of the channel and of all that cool down with it, because they use the same credential.
 async fn end_cooldowns(jobs: &Jobs, snapshot: &Snapshot, channel: &Arc<Channel>) -> store::Result<()> {
     // Failures that are still on their way to the store must not arrive there after this.
     jobs.core.store.flush().await;
     let now = now_ms();
-    let rests = |other: &&Arc<Channel>| {
-        other.key() == channel.key() || (other.live.is_cooling(now) && is_own_rest(other, now))
+    let cools_with_it = |other: &&Arc<Channel>| {
+        other.key() == channel.key() || (other.live.is_cooling(now) && is_own_cooldown(other, now))
     };
-    let rested: Vec<_> = snapshot.sharing_credential(channel).filter(rests).map(|one| &one.live).collect();
+    let cooling = snapshot.sharing_credential(channel).filter(cools_with_it).map(|one| &one.live);
+    let cooling: Vec<_> = cooling.collect();
     let (mut channels, mut members) = (Vec::new(), Vec::new());
-    for live in &rested {
+    for live in &cooling {
         match live.of {
             CountersOf::Channel(id) => channels.push(id),
             CountersOf::Member(id) => members.push(id),
@@ -68,7 +69,7 @@ async fn end_cooldowns(jobs: &Jobs, snapshot: &Snapshot, channel: &Arc<Channel>)
     }
     routes::clear_failures(&jobs.core.store, &channels).await?;
     route_units::clear_failures(&jobs.core.store, &members).await?;
-    rested.iter().for_each(|live| live.clear_cooldown());
+    cooling.iter().for_each(|live| live.clear_cooldown());
     Ok(())
 }
 
@@ -92,9 +93,9 @@ fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channe
     due.into_iter().take(MAX_ASKED).map(|(_, channel, model)| (channel, model)).collect()
 }
 
-/// Whether a channel rests because it failed, not because its provider said for how long. A cooldown without a failure of
-/// the channel comes from its provider, too.
-fn is_own_rest(channel: &Channel, now: Millis) -> bool {
+/// Whether a channel cools down because it failed, not because its provider said for how long. A cooldown without a failure
+/// of the channel comes from its provider, too.
+fn is_own_cooldown(channel: &Channel, now: Millis) -> bool {
     let totals = channel.live.totals();
     let has_failed = totals.fail > 0 || totals.consecutive_fail > 0;
     has_failed && totals.limited_until().is_none_or(|until| until <= now)
@@ -106,7 +107,7 @@ fn is_candidate(channel: &Channel, now: Millis) -> bool {
         && channel.account.status == AccountStatus::Active
         && channel.credential.is_some()
         && channel.live.is_cooling(now)
-        && is_own_rest(channel, now)
+        && is_own_cooldown(channel, now)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! | `log_spans` | the spans by which the log is summed |
 //! | `intake` | the entry, which never blocks |
 //! | `recorder` | the statements of a group |
-//! | `merged_rest` | merging a cooldown into a row that other instances write too |
+//! | `merged_cooldown` | merging a cooldown into a row that other instances write too |
 //! | `usage`, `key_days` | usage per hour and day; usage of downstream keys per day |
 
 pub(super) mod debug_trace;
@@ -16,7 +16,7 @@ mod intake;
 mod key_days;
 pub(super) mod log_row;
 pub(super) mod log_spans;
-mod merged_rest;
+mod merged_cooldown;
 pub(super) mod recorder;
 pub(super) mod stored_response;
 pub(super) mod usage;

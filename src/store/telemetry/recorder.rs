@@ -9,7 +9,7 @@ use super::debug_trace::DebugTrace;
 use super::key_days::KeyDays;
 use super::log_row::{ProxyLogRow, RowName};
 use super::log_spans;
-use super::merged_rest;
+use super::merged_cooldown;
 use super::stored_response::StoredResponse;
 use super::usage::{Correction, Usage};
 use crate::ids::{EndpointId, KeyId};
@@ -148,7 +148,7 @@ fn shared_channel_update(dialect: SqlDialect, delta: &ChannelDelta) -> Statement
         CountersOf::Member(id) => ("oauth_route_unit_members", "id", id.into()),
         CountersOf::Channel(id) => ("channel_stats", "channel_id", id.into()),
     };
-    let (set, assigned) = merged_rest::assignments(dialect, delta);
+    let (set, assigned) = merged_cooldown::assignments(dialect, delta);
     let sql = format!(
         "UPDATE {table} SET success_count = success_count + ?, fail_count = fail_count + ?, \
          total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
@@ -213,7 +213,7 @@ fn endpoint_update(id: EndpointId, state: EndpointState) -> Statement {
 
 /// Builds an update like [`endpoint_update`], for a row that other instances write too.
 fn shared_endpoint_update(dialect: SqlDialect, id: EndpointId, state: EndpointState) -> Statement {
-    let (set, mut args) = merged_rest::of_endpoint(dialect, state);
+    let (set, mut args) = merged_cooldown::of_endpoint(dialect, state);
     args.push(id.into());
     Statement::new(format!("UPDATE site_api_endpoints SET {set} WHERE id = ?"), args).touching_nothing()
 }

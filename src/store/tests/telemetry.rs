@@ -10,7 +10,7 @@ use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, Li
 use crate::store::amend::{Amendment, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
-use crate::store::rests::Rests;
+use crate::store::shared_cooldowns::SharedCooldowns;
 use crate::sync::NewlyDirty;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
@@ -406,11 +406,11 @@ async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any
     let id = id.await.unwrap();
     let tables = [(); 2].map(|()| LiveTable::default());
     let [one, other] = [0, 1].map(|at| tables[at].endpoint(EndpointId::new(1), EndpointState::default));
-    let rests = [(); 2].map(|()| Rests::default());
+    let cooldowns = [(); 2].map(|()| SharedCooldowns::default());
     let write = async |at: usize, live: &Arc<EndpointLive>, dirty: NewlyDirty| {
         stores[at].telemetry().dirty_endpoint(live, dirty);
         stores[at].flush().await;
-        rests[1 - at].follow(&stores[1 - at], &tables[1 - at]).await.unwrap();
+        cooldowns[1 - at].follow(&stores[1 - at], &tables[1 - at]).await.unwrap();
     };
 
     write(0, &one, one.record_failure(7_000, 307_000, "HTTP 502")).await;

@@ -1,5 +1,4 @@
-//! The SQL by which an instance merges a cooldown (rest) of a channel or endpoint into a row that others write
-//! too.
+//! The SQL by which an instance merges a cooldown of a channel or endpoint into a row that others write too.
 
 use crate::routing::{ChannelDelta, EndpointState};
 use crate::store::sql::{SqlDialect, Value};

@@ -11,6 +11,7 @@ use super::state::Core;
 use crate::config::Config;
 use crate::ids::AccountId;
 use crate::settings::Settings;
+use crate::store::instance_changes::Extent;
 use crate::store::versions::{SCOPES, Scope};
 use crate::store::{self, Store, instance_changes, rekey, shared_key_usage};
 
@@ -73,16 +74,16 @@ impl Core {
         Ok(())
     }
 
-    /// Puts changes of other instances on this database in force. With `everything`, reloads everything, whether or not
-    /// a change was announced.
-    pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
+    /// Puts changes of other instances on this database in force.
+    pub async fn follow_others(&self, extent: Extent) -> store::Result<Vec<Scope>> {
         let versions = self.store.database().versions();
         let changed = instance_changes::look(&self.store).await?;
         // Secrets that were read before the new key was known did not open.
-        let everything = everything || changed.iter().any(|version| version.scope == Scope::Keyring);
+        let reads_all =
+            extent == Extent::Everything || changed.iter().any(|version| version.scope == Scope::Keyring);
         for scope in SCOPES {
             let version = changed.iter().find(|version| version.scope == scope);
-            if !everything && version.is_none() {
+            if !reads_all && version.is_none() {
                 continue;
             }
             match scope {
@@ -101,11 +102,10 @@ impl Core {
         Ok(changed.into_iter().map(|version| version.scope).collect())
     }
 
-    /// Takes over what other instances have recorded about channels and the usage of keys; unused keys without limits
-    /// are only included with `everything`.
-    pub async fn follow_use(&self, everything: bool) -> store::Result<()> {
+    /// Takes over what other instances have recorded about channels and the usage of keys.
+    pub async fn follow_use(&self, extent: Extent) -> store::Result<()> {
         self.shared_cooldowns.follow(&self.store, &self.live).await?;
-        shared_key_usage::follow(&self.store, &self.keys.load_full(), everything).await
+        shared_key_usage::follow(&self.store, &self.keys.load_full(), extent).await
     }
 }
 

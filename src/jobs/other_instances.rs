@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use super::schedule::Pass;
 use super::state::Jobs;
 use crate::store;
+use crate::store::instance_changes::Extent;
 
 /// The interval at which this instance looks for changes of others.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ pub async fn signalled(jobs: Arc<Jobs>) {
 
 /// Takes over what others have changed as soon as the database announces it.
 pub async fn follow_signals(jobs: Arc<Jobs>) -> Pass {
-    match jobs.core.follow_others(false).await {
+    match jobs.core.follow_others(Extent::Recent).await {
         Ok(_) | Err(store::Error::Unreachable(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -46,14 +47,15 @@ pub async fn follow_signals(jobs: Arc<Jobs>) -> Pass {
 /// Takes over what others have changed; once in many looks, reads everything.
 pub async fn follow(jobs: Arc<Jobs>) -> Pass {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let everything = COUNT.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1;
-    let changed = match jobs.core.follow_others(everything).await {
+    let is_due = COUNT.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1;
+    let extent = if is_due { Extent::Everything } else { Extent::Recent };
+    let changed = match jobs.core.follow_others(extent).await {
         Ok(changed) => changed,
         // The store has reported it already.
         Err(store::Error::Unreachable(_)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    match jobs.core.follow_use(everything).await {
+    match jobs.core.follow_use(extent).await {
         Ok(()) | Err(store::Error::Unreachable(_)) => {}
         Err(error) => return Err(error.to_string()),
     }

@@ -23,6 +23,7 @@ use crate::routing::rebuild::{
 use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Snapshot, Strategy};
 use crate::settings::Settings;
 use crate::store::availability::HasModels;
+use crate::store::instance_changes::Extent;
 use crate::store::versions;
 use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
 use crate::sync::lock;
@@ -105,7 +106,7 @@ async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCoun
             // Another instance may have made these routes and channels.
             Err(store::Error::NotFound) if attempt < ATTEMPTS => {
                 attempt += 1;
-                jobs.core.follow_others(false).await?;
+                jobs.core.follow_others(Extent::Recent).await?;
             }
             Err(error) => return Err(error),
         }
@@ -134,7 +135,7 @@ async fn routing_in_force(core: &Core) -> store::Result<Option<i64>> {
     }
     let in_force = || database.versions().in_force(versions::Scope::Routing);
     if in_force() == 0 {
-        core.follow_others(false).await?;
+        core.follow_others(Extent::Recent).await?;
     }
     Ok(Some(in_force()).filter(|version| *version > 0))
 }

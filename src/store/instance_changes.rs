@@ -3,6 +3,14 @@
 use super::versions::{Scope, Version};
 use super::{Result, Store};
 
+/// How much of what other instances have stored is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Announced changes, and keys that have limits or were used recently.
+    Recent,
+    Everything,
+}
+
 /// Returns the changes by other instances that this instance has not taken over yet.
 pub async fn look(store: &Store) -> Result<Vec<Version>> {
     let rows = store.query("SELECT scope, version FROM cache_versions ORDER BY scope", Vec::new()).await?;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::instance_changes::Extent;
 use super::{Result, Store, budgets};
 use crate::keys::{Budget, Key, KeyTable, Used};
 use crate::time::{Millis, monotonic_ms, now_ms};
@@ -11,10 +12,10 @@ use crate::time::{Millis, monotonic_ms, now_ms};
 /// instance has its own clock.
 const LATELY_MS: Millis = 600_000;
 
-/// Takes over the usage of keys by all instances: of every key if `everything`, else of those with limits and
-/// those recently used or changed.
-pub async fn follow(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> {
-    totals(store, keys, everything).await?;
+/// Takes over the usage of keys by all instances: of every key, or of those with limits and those recently used or
+/// changed.
+pub async fn follow(store: &Store, keys: &KeyTable, extent: Extent) -> Result<()> {
+    totals(store, keys, extent).await?;
     windows(store, keys).await
 }
 
@@ -59,12 +60,15 @@ fn follow_window(budget: &Budget, start: Millis, stored: Option<&(Millis, Used)>
     }
 }
 
-async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> {
+async fn totals(store: &Store, keys: &KeyTable, extent: Extent) -> Result<()> {
     if keys.iter().next().is_none() {
         return Ok(());
     }
     let then = monotonic_ms();
-    let since = if everything { 0 } else { now_ms() - LATELY_MS };
+    let since = match extent {
+        Extent::Everything => 0,
+        Extent::Recent => now_ms() - LATELY_MS,
+    };
     let sql = "SELECT id, used_requests, used_cost FROM downstream_api_keys WHERE max_cost IS NOT NULL \
                OR max_requests IS NOT NULL OR last_used_at >= ? OR updated_at >= ?";
     for row in &store.query(sql, vec![since.into(), since.into()]).await? {

@@ -78,7 +78,7 @@ impl UsageLookup {
 /// What is now known of the request.
 pub struct ExactUsage {
     pub tokens: Tokens,
-    /// Who told the tokens; `None` leaves those of the log row as they are.
+    /// Where the tokens come from; `None` leaves those of the log row as they are.
     pub source: Option<UsageSource>,
     pub bill: Bill,
 }
@@ -88,42 +88,8 @@ pub struct ExactUsage {
 /// # Errors
 /// [`Error::NotFound`](crate::store::Error::NotFound) when somebody else has taken the claim; then nothing is booked.
 pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> crate::store::Result<()> {
-    let ExactUsage { tokens, source, bill } = known;
-    let is_claimed = booked.claim.is_some();
-    let platform = booked.channel.map(|channel| channel.account.site.platform);
-    let spend = |cost, tokens| pricing::spend(cost, platform, tokens);
-    let more_cost = bill.cost - booked.cost;
-    let more_tokens = count(total(tokens)) - count(total(booked.tokens));
-    let charged_tokens = count(all(tokens)) - count(all(booked.tokens));
-    let (told, before) = (cached(tokens), cached(booked.tokens).unwrap_or_default());
-    let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
-        input: told.input - before.input,
-        read: told.read - before.read,
-        creation: told.creation - before.creation,
-    });
-    let amendment = Amendment {
-        row: booked.row.clone(),
-        tokens: source.map(|source| LoggedTokens {
-            prompt: count(tokens.prompt),
-            completion: count(tokens.completion),
-            total: count(total(tokens)),
-            source,
-        }),
-        cached: told,
-        cost: bill.cost,
-        billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
-        more: Correction {
-            tokens: more_tokens,
-            input: count(tokens.input()) - count(booked.tokens.input()),
-            output: count(tokens.completion) - count(booked.tokens.completion),
-            cost: more_cost,
-            spend: spend(bill.cost, total(tokens)) - spend(booked.cost, total(booked.tokens)),
-            cached: more_cached,
-        },
-        is_key_reset: booked.payer.as_ref().is_some_and(Payer::is_reset),
-        claim: booked.claim,
-    };
-    let is_logged = amend(&core.store, &core.config.time_zone, amendment).await?;
+    let (tokens, more_cost) = (known.tokens, known.bill.cost - booked.cost);
+    let is_logged = amend(&core.store, &core.config.time_zone, booked.amendment(known)).await?;
     // Where all usage was cleared since, the channel does not count the request any more, but its key does.
     if let Some(channel) = booked.channel.filter(|_| is_logged) {
         for live in std::iter::once(&channel.live).chain(channel.whole()) {
@@ -131,25 +97,68 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         }
     }
     measure(core, &booked.row.model, booked.channel, [booked.tokens, tokens], more_cost);
-    let now = now_ms();
-    let charge = Charge {
-        cost: more_cost,
-        tokens: charged_tokens,
-        // What was made in the background may end long after the windows in which it began.
-        began: if is_claimed { now } else { booked.row.created_at },
-        now,
-        ticks: monotonic_ms(),
-    };
-    if let Some(payer) = booked.payer.filter(|payer| !payer.is_reset())
-        && (more_cost != Usd::ZERO || charged_tokens != 0)
-    {
-        core.charge(&payer.key, payer.budgets, &charge);
-    }
-    if is_claimed {
+    booked.charge(core, tokens, more_cost);
+    if booked.claim.is_some() {
         // Nobody books it again, so the sums of the key and the channel do not wait for the next group of telemetry.
         core.store.flush().await;
     }
     Ok(())
+}
+
+impl BookedRequest<'_> {
+    /// Builds the amendment of the log row and the usage tables.
+    fn amendment(&self, known: ExactUsage) -> Amendment {
+        let ExactUsage { tokens, source, bill } = known;
+        let platform = self.channel.map(|channel| channel.account.site.platform);
+        let spend = |cost, tokens| pricing::spend(cost, platform, tokens);
+        let (now_cached, was_cached) = (cached(tokens), cached(self.tokens).unwrap_or_default());
+        let more_cached = now_cached.map_or(CachedTokens::default(), |now| CachedTokens {
+            input: now.input - was_cached.input,
+            read: now.read - was_cached.read,
+            creation: now.creation - was_cached.creation,
+        });
+        Amendment {
+            row: self.row.clone(),
+            tokens: source.map(|source| LoggedTokens {
+                prompt: count(tokens.prompt),
+                completion: count(tokens.completion),
+                total: count(total(tokens)),
+                source,
+            }),
+            cached: now_cached,
+            cost: bill.cost,
+            billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
+            more: Correction {
+                tokens: count(total(tokens)) - count(total(self.tokens)),
+                input: count(tokens.input()) - count(self.tokens.input()),
+                output: count(tokens.completion) - count(self.tokens.completion),
+                cost: bill.cost - self.cost,
+                spend: spend(bill.cost, total(tokens)) - spend(self.cost, total(self.tokens)),
+                cached: more_cached,
+            },
+            is_key_reset: self.payer.as_ref().is_some_and(Payer::is_reset),
+            claim: self.claim.clone(),
+        }
+    }
+
+    /// Charges the difference to the key, unless its usage was reset since it paid.
+    fn charge(&self, core: &Core, tokens: Tokens, more_cost: Usd) {
+        let Some(payer) = self.payer.as_ref().filter(|payer| !payer.is_reset()) else { return };
+        let more_tokens = count(all(tokens)) - count(all(self.tokens));
+        if more_cost == Usd::ZERO && more_tokens == 0 {
+            return;
+        }
+        let now = now_ms();
+        let charge = Charge {
+            cost: more_cost,
+            tokens: more_tokens,
+            // What was made in the background may end long after the windows in which it began.
+            began: if self.claim.is_some() { now } else { self.row.created_at },
+            now,
+            ticks: monotonic_ms(),
+        };
+        core.charge(&payer.key, payer.budgets, &charge);
+    }
 }
 
 /// Adds to the metrics what exceeds the count from before. Such counters only rise: an estimate that was too high stays

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::money::Usd;
 use crate::routing::Channel;
-use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
+use crate::routing::pricing::usage_record::{ReportedTokens, UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
 use crate::store::accounts;
 use crate::store::proxy_logs::UsageSource;
@@ -114,16 +114,15 @@ async fn look(
         ended: lookup.ended,
         token,
         token_name: channel.token_name.as_deref(),
-        told: told(lookup.tokens),
+        reported: reported(lookup.tokens),
         is_strict,
     };
     Ok(looking.book(lines, now_ms(), |lines| find(lines, &query).cloned()))
 }
 
-/// Returns the tokens of the prompt and of the completion that an answer told.
-fn told(tokens: Tokens) -> Option<(u64, u64)> {
+fn reported(tokens: Tokens) -> Option<ReportedTokens> {
     let Tokens { prompt, completion, .. } = tokens;
-    (prompt > 0 || completion > 0).then_some((prompt, completion))
+    (prompt > 0 || completion > 0).then_some(ReportedTokens { prompt, completion })
 }
 
 /// Books the difference between the line and what was booked.

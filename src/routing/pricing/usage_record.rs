@@ -1,7 +1,7 @@
 //! A request's entry in the site's own log: finds it and reads it.
 //!
 //! Sites of the new-api family, the hubs and sub2api log each request with exact tokens and price. The entry carries no id
-//! that we know, so it is found by model, time, token and the usage that the answer told: if none is close enough, none is
+//! that we know, so it is found by model, time, token and the usage that the answer reported: if none is close enough, none is
 //! used.
 
 use std::hash::Hash;
@@ -59,10 +59,17 @@ pub struct UsageQuery<'a> {
     /// The token that the request was sent with.
     pub token: Option<&'a str>,
     pub token_name: Option<&'a str>,
-    /// The tokens of the prompt and of the completion as the answer told them; `None` if it told none.
-    pub told: Option<(u64, u64)>,
-    /// Whether only an entry with the told tokens will do: others are looked for at the same time.
+    /// The tokens that the answer reported, if it did.
+    pub reported: Option<ReportedTokens>,
+    /// Whether only an entry with the reported tokens will do: others are looked for at the same time.
     pub is_strict: bool,
+}
+
+/// The tokens that an answer reported.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportedTokens {
+    pub prompt: u64,
+    pub completion: u64,
 }
 
 /// Returns whether this platform's log is worth asking after an answer that did or did not report its usage.
@@ -94,11 +101,11 @@ pub fn find<'r>(lines: &'r [UsageRecord], query: &UsageQuery<'_>) -> Option<&'r 
     let mut near: Vec<&UsageRecord> = lines.iter().filter(|line| line.may_match(query)).collect();
     narrow(&mut near, |line| same_token(line.token.as_deref(), query.token));
     narrow(&mut near, |line| line.token_name.is_some() && line.token_name.as_deref() == query.token_name);
-    if let Some(told) = query.told {
+    if let Some(reported) = query.reported {
         if query.is_strict {
-            near.retain(|line| line.total == 0 || line.has_used(told));
+            near.retain(|line| line.total == 0 || line.has_used(reported));
         }
-        narrow(&mut near, |line| line.has_used(told));
+        narrow(&mut near, |line| line.has_used(reported));
     }
     let best = near.into_iter().min_by(|one, other| one.mismatch(query).total_cmp(&other.mismatch(query)))?;
     let is_far = best.created.is_none_or(|created| (created - query.ended).abs() > FAR);
@@ -216,7 +223,7 @@ impl UsageRecord {
     }
 
     /// Whether the entry has these tokens of the prompt, with or without the cached ones, and of the completion.
-    fn has_used(&self, (prompt, completion): (u64, u64)) -> bool {
+    fn has_used(&self, ReportedTokens { prompt, completion }: ReportedTokens) -> bool {
         let cached = self.cache_read.saturating_add(self.cache_creation);
         let is_prompt = self.prompt == prompt
             || self.prompt.saturating_add(cached) == prompt

@@ -12,7 +12,7 @@ fn query() -> UsageQuery<'static> {
         ended: END,
         token: Some("sk-mine"),
         token_name: Some("cli"),
-        told: None,
+        reported: None,
         is_strict: false,
     }
 }
@@ -137,9 +137,12 @@ fn the_tokens_that_an_answer_told_come_before_the_time() {
         ..at(END + apart)
     };
     let lines = [with(200, 0, 0), with(100, 0, 2_000), with(60, 40, 3_000)];
-    let told = |prompt, is_strict| UsageQuery { told: Some((prompt, 7)), is_strict, ..query() };
-    assert_eq!(find(&lines, &told(100, false)), Some(&lines[1]));
-    assert_eq!(find(&lines[..1], &told(100, false)), Some(&lines[0]), "the site counts in another way");
-    assert_eq!(find(&lines[..1], &told(100, true)), None);
-    assert_eq!(find(&lines[2..], &told(100, true)), Some(&lines[2]), "with its cached tokens");
+    let query = |prompt, is_strict| {
+        let reported = Some(ReportedTokens { prompt, completion: 7 });
+        UsageQuery { reported, is_strict, ..query() }
+    };
+    assert_eq!(find(&lines, &query(100, false)), Some(&lines[1]));
+    assert_eq!(find(&lines[..1], &query(100, false)), Some(&lines[0]), "the site counts in another way");
+    assert_eq!(find(&lines[..1], &query(100, true)), None);
+    assert_eq!(find(&lines[2..], &query(100, true)), Some(&lines[2]), "with its cached tokens");
 }

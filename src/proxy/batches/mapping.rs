@@ -29,6 +29,13 @@ pub(super) enum ResultFile {
     Errors,
 }
 
+/// The public id of a result file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ResultFileId {
+    pub(super) file: ResultFile,
+    pub(super) batch_id: String,
+}
+
 // === impl ResultFile ===
 
 impl ResultFile {
@@ -52,12 +59,18 @@ impl ResultFile {
     fn public_id(self, batch: &str) -> String {
         format!("{}{}", self.prefix(), batch.strip_prefix(BATCH).unwrap_or(batch))
     }
+}
 
-    /// Returns the result file and the batch that a public file id names; `None` for any other file.
-    pub(super) fn of_id(id: &str) -> Option<(Self, String)> {
-        Self::ALL
-            .into_iter()
-            .find_map(|file| Some((file, format!("{BATCH}{}", id.strip_prefix(file.prefix())?))))
+// === impl ResultFileId ===
+
+impl ResultFileId {
+    /// Reads a public file id; `None` for that of any other file.
+    pub(super) fn parse(id: &str) -> Option<Self> {
+        let of = |file: ResultFile| {
+            let batch_id = format!("{BATCH}{}", id.strip_prefix(file.prefix())?);
+            Some(Self { file, batch_id })
+        };
+        ResultFile::ALL.into_iter().find_map(of)
     }
 }
 
@@ -120,8 +133,9 @@ mod tests {
     fn the_id_of_a_result_file_names_its_batch() {
         let id = new_id(BatchApi::OpenAi).unwrap();
         for file in ResultFile::ALL {
-            assert_eq!(ResultFile::of_id(&file.public_id(&id)), Some((file, id.clone())));
+            let batch_id = id.clone();
+            assert_eq!(ResultFileId::parse(&file.public_id(&id)), Some(ResultFileId { file, batch_id }));
         }
-        assert_eq!(ResultFile::of_id("file-sy-0123"), None);
+        assert_eq!(ResultFileId::parse("file-sy-0123"), None);
     }
 }

@@ -23,7 +23,7 @@ use super::booking::{self, BatchAction, told};
 use super::creation::NewBatch;
 use super::kept::{self, BatchRequest, find, shape};
 use super::list::{self, Paging};
-use super::mapping::{ResultFile, SURFACE};
+use super::mapping::{ResultFileId, SURFACE};
 use super::results;
 
 const API: BatchApi = BatchApi::OpenAi;
@@ -106,7 +106,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
 
 /// Serves `GET /v1/files/{id}`: a batch's file is asked of its account; any other is one of ours.
 pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    match ResultFile::of_id(request.params.get("id")) {
+    match ResultFileId::parse(request.params.get("id")) {
         None => files::get(proxy, request, caller).await,
         Some(file) => response_of(about_file(&proxy, &request, &caller, file, Method::GET).await),
     }
@@ -114,7 +114,7 @@ pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: 
 
 /// Serves `DELETE /v1/files/{id}`.
 pub(in crate::proxy) async fn file_deletion(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    match ResultFile::of_id(request.params.get("id")) {
+    match ResultFileId::parse(request.params.get("id")) {
         None => files::delete(proxy, request, caller).await,
         Some(file) => response_of(about_file(&proxy, &request, &caller, file, Method::DELETE).await),
     }
@@ -122,7 +122,7 @@ pub(in crate::proxy) async fn file_deletion(proxy: Arc<Proxy>, request: Request,
 
 /// Serves `GET /v1/files/{id}/content`.
 pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let Some(file) = ResultFile::of_id(request.params.get("id")) else {
+    let Some(file) = ResultFileId::parse(request.params.get("id")) else {
         return files::content(proxy, request, caller).await;
     };
     response_of(
@@ -141,7 +141,7 @@ async fn about_file(
     proxy: &Arc<Proxy>,
     request: &Request,
     caller: &Caller,
-    file: (ResultFile, String),
+    file: ResultFileId,
     method: Method,
 ) -> Result<Response, Response> {
     let shape = shape(request, API);
@@ -163,7 +163,7 @@ async fn of_file(
     proxy: &Arc<Proxy>,
     request: &Request,
     caller: &Caller,
-    (file, batch_id): (ResultFile, String),
+    ResultFileId { file, batch_id }: ResultFileId,
 ) -> Result<(BatchRow, String), Response> {
     let (shape, id) = (shape(request, API), request.params.get("id"));
     let no_file = || shape.no_such("file", id);

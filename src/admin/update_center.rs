@@ -169,7 +169,7 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<Bytes>) {
     let mut looks = interval(LOOK);
-    let mut told_at = Instant::now();
+    let mut sent_at = Instant::now();
     while !admin.core.is_stopping() {
         looks.tick().await;
         let Some(task) = admin.jobs.tasks.get(id) else { return };
@@ -178,7 +178,7 @@ async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<By
             if events.send(event.into()).await.is_err() {
                 return;
             }
-            told_at = Instant::now();
+            sent_at = Instant::now();
         }
         seen = task.logs.back().map_or(seen, |line| line.seq.max(seen));
         if has_ended(&task) {
@@ -186,8 +186,8 @@ async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<By
             let _ = events.send(event_stream::event("done", &json!({ "status": task.status }))).await;
             return;
         }
-        if told_at.elapsed() >= HEARTBEAT {
-            told_at = Instant::now();
+        if sent_at.elapsed() >= HEARTBEAT {
+            sent_at = Instant::now();
             if events.send(Bytes::from_static(b": keep-alive\n\n")).await.is_err() {
                 return;
             }

@@ -64,9 +64,9 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     // Read before the database is opened and created: a wrong file leaves nothing behind.
     let opened = import::open(&task.file, &task.passphrase, &config, progress)?;
     let core = if task.dry_run { start(config).await? } else { start_on_disk(config).await? };
-    let told = import::run(&core, opened, task, progress).await;
+    let imported = import::run(&core, opened, task, progress).await;
     core.stop().await;
-    let (text, is_refused) = told?;
+    let (text, is_refused) = imported?;
     print(&text)?;
     if is_refused {
         Err(Failure::new(DATA, "some rows are refused, so the import would be refused, too"))

@@ -45,7 +45,7 @@ pub async fn run(
     let at = options.progress.clone();
     let imported = progress.following(&at, backup::import(core, opened.document, options)).await;
     let report = imported.map_err(failure)?;
-    let text = told(opened.name, &report, opened.taken_over.as_ref());
+    let text = summary(opened.name, &report, opened.taken_over.as_ref());
     Ok((text, report.total().refused > 0))
 }
 
@@ -176,7 +176,7 @@ pub fn failure(error: ImportError) -> Failure {
 }
 
 /// Describes the result, for people. Rows carry no secrets.
-fn told(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> String {
+fn summary(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> String {
     let mut text = format!("This is {name}.\n{}.\n", report.message().trim_end_matches('.'));
     let filled = report.counts.iter().filter(|(_, counts)| **counts != backup::Counts::default());
     for (index, (array, counts)) in filled.enumerate() {

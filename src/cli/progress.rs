@@ -23,7 +23,7 @@ pub struct Metered<'p, R> {
     what: String,
     length: u64,
     read: u64,
-    told: Instant,
+    shown_at: Instant,
 }
 
 impl Progress {
@@ -85,7 +85,7 @@ impl Progress {
         if !self.on_terminal {
             self.step(what);
         }
-        Metered { inner, progress: self, what: what.to_owned(), length, read: 0, told: Instant::now() }
+        Metered { inner, progress: self, what: what.to_owned(), length, read: 0, shown_at: Instant::now() }
     }
 
     fn say(&self, text: &str, end: &str) {
@@ -101,8 +101,8 @@ impl<R: Read> Read for Metered<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read += count as u64;
-        if self.progress.on_terminal && (count == 0 || self.told.elapsed() >= TICK) {
-            self.told = Instant::now();
+        if self.progress.on_terminal && (count == 0 || self.shown_at.elapsed() >= TICK) {
+            self.shown_at = Instant::now();
             let end = if count == 0 { "\n" } else { "" };
             let (read, length) = (self.read >> 10, self.length.div_ceil(1024));
             self.progress.say(&format!("{} … {read} of {length} KiB", self.what), end);

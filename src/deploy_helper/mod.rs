@@ -193,7 +193,7 @@ impl Helper {
             let events = events.clone();
             move || {
                 let _turn = turn;
-                told(&order, &events)
+                carry_out(&order, &events)
             }
         });
         let summary = async move {
@@ -231,7 +231,7 @@ async fn send_events(summary: impl Future<Output = Summary>, events: mpsc::Sende
 }
 
 /// Makes a change; its lines go to the reader, the log and the summary.
-fn told(order: &Order, events: &mpsc::Sender<Bytes>) -> Summary {
+fn carry_out(order: &Order, events: &mpsc::Sender<Bytes>) -> Summary {
     let lines = Mutex::new(Vec::new());
     let mut summary = cluster::carry_out(order, &|line: &str| {
         let line: String = line.chars().take(MAX_LINE_CHARS).collect();

@@ -35,7 +35,7 @@ pub const INTERVAL: Duration = Duration::from_secs(900);
 /// next time.
 const MAX_SHOWN: usize = 200;
 /// The most announcements of a site that one pass tells the operator.
-const MAX_TOLD: usize = 10;
+const MAX_NOTIFIED: usize = 10;
 /// The longest key that the store can index, in characters.
 const MAX_KEY_CHARS: usize = 191;
 /// The longest title, and the longest text, in characters.
@@ -153,7 +153,7 @@ async fn take_in(
 ) -> store::Result<()> {
     let mut known: HashSet<String> =
         announcements::known_keys(&core.store, site.id).await?.into_iter().collect();
-    let (mut told, mut untold) = (0, 0);
+    let (mut notified, mut counted) = (0, 0);
     for announcement in found.into_iter().take(MAX_SHOWN) {
         let level = level_of(announcement.level);
         let seen = seen(announcement);
@@ -163,7 +163,7 @@ async fn take_in(
             synced.updated += 1;
             continue;
         }
-        let event = (told < MAX_TOLD).then(|| event(site, text_of(&seen), level));
+        let event = (notified < MAX_NOTIFIED).then(|| event(site, text_of(&seen), level));
         let notice = event
             .as_ref()
             .map(|event| Notice::from(event).about(format!("announcement:{}:{}", site.id, seen.source_key)));
@@ -172,19 +172,20 @@ async fn take_in(
         match notice {
             Some(notice) => {
                 core.notifier.send(notice);
-                told += 1;
+                notified += 1;
             }
-            None => untold += 1,
+            None => counted += 1,
         }
     }
-    if untold > 0 {
-        let event = event(site, format!("{untold} more new announcements are in the list"), EventLevel::Info);
+    if counted > 0 {
+        let event =
+            event(site, format!("{counted} more new announcements are in the list"), EventLevel::Info);
         core.notifier.send(Notice::from(&event).about(format!("announcements:{}", site.id)));
         events::insert(&core.store, event).await?;
-        told += 1;
+        notified += 1;
     }
-    synced.events += told;
-    synced.notifications += told;
+    synced.events += notified;
+    synced.notifications += notified;
     Ok(())
 }
 

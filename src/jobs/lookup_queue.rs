@@ -18,7 +18,7 @@ const PARALLEL: Concurrency = Concurrency { total: 8, per_site: 4 };
 /// The time for which a log is not read after it has not answered in time.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The least time between two log lines about requests that are not looked up.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The lookups under way; [`Jobs`](super::Jobs) holds one.
 pub struct LookupQueue {
@@ -35,7 +35,7 @@ pub struct LookupQueue {
 struct Refused {
     /// The number since the last log line.
     count: u64,
-    told_at: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 impl Default for LookupQueue {
@@ -76,13 +76,13 @@ impl LookupQueue {
 impl Refused {
     fn note(&mut self, now: Instant) {
         self.count += 1;
-        if self.told_at.is_some_and(|told_at| now - told_at < TOLD_EVERY) {
+        if self.logged_at.is_some_and(|logged_at| now - logged_at < LOG_INTERVAL) {
             return;
         }
         log::warn!(
             "{} request(s) keep their estimated usage and cost: too many wait for the logs or price lists of sites",
             self.count
         );
-        *self = Self { count: 0, told_at: Some(now) };
+        *self = Self { count: 0, logged_at: Some(now) };
     }
 }

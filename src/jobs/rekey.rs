@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store::rekey::{self, Finished};
 
 /// The number of values after which the task's log gets a line.
-const TOLD_EVERY: u64 = 2_000;
+const LOGGED_EVERY: u64 = 2_000;
 
 /// Returns the task that replaces the key of this purpose, where one is under way.
 pub fn running(jobs: &Jobs, purpose: Purpose) -> Option<Started> {
@@ -62,14 +62,14 @@ fn dedupe_key(purpose: Purpose) -> &'static str {
 }
 
 async fn finish(store: &Store, purpose: Purpose, progress: &TaskProgress) -> Outcome {
-    let told = AtomicU64::new(0);
-    let tell = |renewed: u64| {
-        let step = renewed / TOLD_EVERY;
-        if told.swap(step, Ordering::Relaxed) < step {
+    let logged_steps = AtomicU64::new(0);
+    let log_progress = |renewed: u64| {
+        let step = renewed / LOGGED_EVERY;
+        if logged_steps.swap(step, Ordering::Relaxed) < step {
             progress.log(format!("{renewed} {} so far", renewals(purpose)));
         }
     };
-    let finished = rekey::finish(store, purpose, &tell).await.map_err(|error| {
+    let finished = rekey::finish(store, purpose, &log_progress).await.map_err(|error| {
         format!("{error}; the rest is done at the next start, or by starting the task again")
     })?;
     let message = message(purpose, &finished);

@@ -47,7 +47,7 @@ pub async fn import(
     source: Source,
     options: ImportOptions,
 ) -> Result<Map<String, Value>> {
-    let (tell, told) = oneshot::channel();
+    let (reply, answer) = oneshot::channel();
     let (kind, title) =
         if options.dry_run { (DRY_RUN, "Dry run of an import") } else { (IMPORT, "Import of a backup") };
     let spec = Spec { kind, title: title.to_owned(), dedupe_key: None };
@@ -63,11 +63,11 @@ pub async fn import(
             Err(error) => Err(error.message().to_owned()),
         };
         // The caller may be gone.
-        let _ = tell.send(answer);
+        let _ = reply.send(answer);
         outcome
     });
     let stopped = || AdminError::new(StatusCode::SERVICE_UNAVAILABLE, "The import was stopped");
-    told.await.unwrap_or_else(|_| Err(stopped()))
+    answer.await.unwrap_or_else(|_| Err(stopped()))
 }
 
 /// Runs an import to its end and shows its progress in the task.

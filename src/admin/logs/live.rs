@@ -73,7 +73,7 @@ struct Follower {
     skipped: i64,
     /// When each row of the last second was shown.
     shown: VecDeque<Instant>,
-    told_skipped: Instant,
+    skipped_sent_at: Instant,
     heartbeat: Instant,
 }
 
@@ -88,7 +88,7 @@ impl Follower {
             seen,
             skipped: 0,
             shown: VecDeque::new(),
-            told_skipped: now,
+            skipped_sent_at: now,
             heartbeat: now,
         }
     }
@@ -101,9 +101,9 @@ impl Follower {
         while !self.core.is_stopping() && self.core.settings.load().auth_token == self.token {
             looks.tick().await;
             self.shown.retain(|at| at.elapsed() < SECOND);
-            if self.told_skipped.elapsed() >= SECOND {
-                self.told_skipped = Instant::now();
-                self.tell_skipped();
+            if self.skipped_sent_at.elapsed() >= SECOND {
+                self.skipped_sent_at = Instant::now();
+                self.send_skipped();
             }
             if self.heartbeat.elapsed() >= HEARTBEAT && self.send(Bytes::from_static(b": keep-alive\n\n")) {
                 self.heartbeat = Instant::now();
@@ -136,7 +136,7 @@ impl Follower {
         Ok(())
     }
 
-    fn tell_skipped(&mut self) {
+    fn send_skipped(&mut self) {
         if self.skipped > 0 && self.send(event_stream::event("skipped", &json!({ "count": self.skipped }))) {
             self.skipped = 0;
         }

@@ -98,7 +98,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch, resets: u64) -> Vec<Outcome> {
     for (place, outcome) in stored.await {
         match outcome {
             Ok(stored) => drop(kept.insert(place, stored)),
-            Err(error) => outcomes[place].result = Err(told(error)),
+            Err(error) => outcomes[place].result = Err(refusal(error)),
         }
     }
     let ids: Vec<AccountId> = kept.values().map(|stored| stored.activated.account_id).collect();
@@ -134,7 +134,8 @@ fn candidate(import: Import, asked: ProxyChoice, resets: u64) -> Candidate {
     Candidate { provider, grant, rebind: None, proxy, is_disabled, resets }
 }
 
-fn told(error: ActivationError) -> (StatusCode, String) {
+/// Returns the status and the message for a credential that was not activated.
+fn refusal(error: ActivationError) -> (StatusCode, String) {
     match error {
         ActivationError::Failed(message) => (StatusCode::INTERNAL_SERVER_ERROR, message),
         ActivationError::NoSuchAccount => (StatusCode::NOT_FOUND, "oauth account not found".to_owned()),

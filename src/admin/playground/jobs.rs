@@ -54,8 +54,8 @@ async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValu
             None => Ok(body),
         };
     }
-    let told: Option<ErrorBody> = serde_json::from_str(body.get()).ok();
-    let error = told.and_then(|told| told.error).filter(|error| error.get().starts_with('{'));
+    let refusal: Option<ErrorBody> = serde_json::from_str(body.get()).ok();
+    let error = refusal.and_then(|refusal| refusal.error).filter(|error| error.get().starts_with('{'));
     let error = error.unwrap_or_else(|| raw(&json!({ "message": body.get(), "type": "upstream_error" })));
     Err(failure(error))
 }

@@ -22,7 +22,7 @@ use crate::store::{OpenError, Store, pointer};
 use crate::time::now_ms;
 
 /// The tables whose row counts the response of a copy reports, with their names there.
-const TOLD: [(&str, &str); 18] = [
+const REPORTED_TABLES: [(&str, &str); 18] = [
     ("sites", "sites"),
     ("site_api_endpoints", "siteApiEndpoints"),
     ("site_announcements", "siteAnnouncements"),
@@ -121,7 +121,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
         return Err(AdminError::bad_request("The target is the database already in use: name another one"));
     }
     let copying = admin.copying.begin().ok_or_else(copying::refused)?;
-    let (tell, told) = oneshot::channel();
+    let (reply, answer) = oneshot::channel();
     let title = format!("Copy into {}", place.kind.title());
     let spec = Spec { kind: COPY, title, dedupe_key: None };
     let copier = admin.clone();
@@ -135,11 +135,11 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
             Err(error) => Err(error.message().to_owned()),
         };
         // The client may be gone.
-        let _ = tell.send(answer);
+        let _ = reply.send(answer);
         outcome
     });
     let stopped = || AdminError::new(StatusCode::SERVICE_UNAVAILABLE, "The copy was stopped");
-    let answer = told.await.unwrap_or_else(|_| Err(stopped()))?;
+    let answer = answer.await.unwrap_or_else(|_| Err(stopped()))?;
     Ok(http::json(StatusCode::OK, &answer))
 }
 
@@ -173,7 +173,7 @@ async fn copy(
     let rows_of =
         |table: &str| copied.iter().find(|copied| copied.table == table).map_or(0, |copied| copied.rows);
     let rows: Map<String, Value> =
-        TOLD.iter().map(|(table, name)| ((*name).to_owned(), rows_of(table).into())).collect();
+        REPORTED_TABLES.iter().map(|(table, name)| ((*name).to_owned(), rows_of(table).into())).collect();
     Ok(json!({
         "success": true,
         "message": format!("{} rows were copied; this database stays in use until another is saved", total(&copied)),

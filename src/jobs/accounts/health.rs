@@ -45,12 +45,12 @@ pub async fn note_failure(
 /// Marks an active or unhealthy account expired if it still has this credential, and notifies the operator once.
 pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: &str) -> store::Result<()> {
     let name = account.username.as_deref().unwrap_or("(no name)");
-    let told = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
-    log::warn!("token expired: {told}");
+    let text = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
+    log::warn!("token expired: {text}");
     let event = NewEvent {
         kind: "token",
         title: "Session expired".to_owned(),
-        message: Some(told),
+        message: Some(text),
         level: EventLevel::Error,
         related_id: Some(account.id.get()),
         related_type: Some("account"),

@@ -58,9 +58,9 @@ pub fn shown(amount: Usd) -> String {
 /// Returns what each account earned by these check-ins of a local day. `seen` gives the income that its site's log had
 /// for it; it counts where a check-in does not tell its reward and it is the larger one.
 pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashMap<AccountId, Usd> {
-    let mut told: HashMap<AccountId, (Usd, bool)> = HashMap::new();
+    let mut earned: HashMap<AccountId, (Usd, bool)> = HashMap::new();
     for checkin in checkins.iter().filter(|checkin| checkin.status == CheckinStatus::Success) {
-        let (sum, unknown) = told.entry(checkin.account_id).or_default();
+        let (sum, unknown) = earned.entry(checkin.account_id).or_default();
         match checkin.reward.as_deref().and_then(amount) {
             Some(reward) => *sum += reward,
             None => *unknown = true,
@@ -69,7 +69,7 @@ pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashM
     let of = |(account, (sum, unknown)): (AccountId, (Usd, bool))| {
         (account, if unknown { sum.max(seen(account)) } else { sum })
     };
-    told.into_iter().map(of).collect()
+    earned.into_iter().map(of).collect()
 }
 
 /// Returns the income of the day that is stored in an account's `extraConfig`; 0 when there is none of that day.

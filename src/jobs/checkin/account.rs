@@ -161,11 +161,11 @@ impl CheckinRecorder<'_> {
             }
             _ => None,
         };
-        let told = answer
+        let stated = answer
             .reward
             .filter(|reward| *reward > Usd::ZERO)
             .or_else(|| income::in_message(&answer.message));
-        let reward = told.or(gained.filter(|gained| *gained >= Usd::new(1e-6))).map(income::shown);
+        let reward = stated.or(gained.filter(|gained| *gained >= Usd::new(1e-6))).map(income::shown);
         let outcome = CheckinOutcome {
             status: Some(CheckinStatus::Success),
             message: answer.message,

@@ -67,14 +67,14 @@ pub async fn refresh_account(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome 
 
 /// Refreshes as [`refresh_account`] does, whatever the account's status; one that is disabled or expired stays so.
 pub async fn refresh_whatever_status(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
-    told(id, try_refresh(&Pace::default(), jobs, id, AccountStatuses::AnyStatus).await)
+    outcome_of(id, try_refresh(&Pace::default(), jobs, id, AccountStatuses::AnyStatus).await)
 }
 
 async fn refresh_at(pace: &Pace, jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
-    told(id, try_refresh(pace, jobs, id, AccountStatuses::ActiveOnly).await)
+    outcome_of(id, try_refresh(pace, jobs, id, AccountStatuses::ActiveOnly).await)
 }
 
-fn told(id: AccountId, refreshed: store::Result<RefreshOutcome>) -> RefreshOutcome {
+fn outcome_of(id: AccountId, refreshed: store::Result<RefreshOutcome>) -> RefreshOutcome {
     match refreshed {
         Ok(outcome) => outcome,
         Err(error) => {

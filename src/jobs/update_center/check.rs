@@ -94,15 +94,15 @@ fn note_candidate(state: &mut UpdateState, found: &CheckResult) -> Option<NewEve
     state.last_resolved_source = Some(version.source.clone());
     state.last_resolved_display_version = Some(shown.clone());
     state.last_resolved_candidate_key = Some(key.clone());
-    let told = &mut state.last_notified_candidate_keys;
-    if told.is_empty() {
-        told.extend(state.last_notified_candidate_key.clone());
+    let notified = &mut state.last_notified_candidate_keys;
+    if notified.is_empty() {
+        notified.extend(state.last_notified_candidate_key.clone());
     }
-    if told.contains(&key) {
+    if notified.contains(&key) {
         return None;
     }
-    told.retain(|told| !told.starts_with(&format!("{}:", version.source)));
-    told.push(key.clone());
+    notified.retain(|other| !other.starts_with(&format!("{}:", version.source)));
+    notified.push(key.clone());
     state.last_notified_candidate_key = Some(key);
     state.last_notified_at = Some(iso(now_ms()));
     let url = version.url.as_deref().map(|url| format!(" {url}")).unwrap_or_default();
@@ -205,7 +205,7 @@ async fn ask_helper(core: &Core, config: &UpdateConfig) -> Result<Helper, String
     let path =
         format!("{}/status?namespace={}&releaseName={}", base.path, quoted(namespace), quoted(release_name));
     let request = Request::get(path).header(AUTHORIZATION, format!("Bearer {token}"));
-    let told = fetch(core, &base, request).await?;
-    serde_json::from_value(told)
+    let status = fetch(core, &base, request).await?;
+    serde_json::from_value(status)
         .map_err(|_| "the answer is not that of a deploy helper: check helperBaseUrl".to_owned())
 }

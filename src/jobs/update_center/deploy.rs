@@ -79,10 +79,10 @@ async fn carry_out(jobs: &Jobs, base: &str, order: &HelperRequest, progress: &Ta
             continue;
         }
         scanner.feed(&data, |event| {
-            let told: Value = serde_json::from_slice(event.data).unwrap_or_default();
+            let data: Value = serde_json::from_slice(event.data).unwrap_or_default();
             match event.name {
-                b"log" => progress.log(told["message"].as_str().unwrap_or_default()),
-                b"result" => result = Some(told),
+                b"log" => progress.log(data["message"].as_str().unwrap_or_default()),
+                b"result" => result = Some(data),
                 _ => {}
             }
         });

@@ -23,9 +23,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Parses the address, and returns the function that starts listening there.
 pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
     let address = postgres::read(address)?;
-    Ok(Box::new(move |news| {
+    Ok(Box::new(move |signals| {
         let listening = thread::Builder::new().name("store-listener".into()).stack_size(512 * 1024);
-        let started = listening.spawn(move || listen(&address, &news));
+        let started = listening.spawn(move || listen(&address, &signals));
         if let Err(error) = started {
             log::warn!(
                 "cannot listen for changes of other instances, so they are found by polling only: {error}"
@@ -34,7 +34,7 @@ pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
     }))
 }
 
-fn listen(address: &PostgresAddress, news: &Arc<ChangeSignals>) {
+fn listen(address: &PostgresAddress, signals: &Arc<ChangeSignals>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -46,7 +46,7 @@ fn listen(address: &PostgresAddress, news: &Arc<ChangeSignals>) {
     runtime.block_on(async {
         let hear = async {
             loop {
-                if let Err(error) = hear(address, news).await {
+                if let Err(error) = hear(address, signals).await {
                     log::debug!("listening to the database ended: {error}");
                 }
                 sleep(PAUSE).await;
@@ -54,7 +54,7 @@ fn listen(address: &PostgresAddress, news: &Arc<ChangeSignals>) {
         };
         tokio::select! {
             () = hear => {}
-            () = news.ended() => {}
+            () = signals.ended() => {}
         }
     });
     // A name look-up may still be running.
@@ -62,7 +62,7 @@ fn listen(address: &PostgresAddress, news: &Arc<ChangeSignals>) {
 }
 
 /// Passes notifications on until the connection is lost.
-async fn hear(address: &PostgresAddress, news: &ChangeSignals) -> Result<()> {
+async fn hear(address: &PostgresAddress, signals: &ChangeSignals) -> Result<()> {
     let dialled = timeout(DIALLING, postgres::dial_any(address)).await;
     let (client, mut connection) =
         dialled.map_err(|_| super::session::unreachable("it does not answer"))??;
@@ -75,10 +75,10 @@ async fn hear(address: &PostgresAddress, news: &ChangeSignals) -> Result<()> {
                 done.map_err(postgres::failed)?;
                 is_listening = true;
                 // No notification tells of what changed before.
-                news.tell();
+                signals.signal_change();
             }
             message = poll_fn(|context| connection.poll_message(context)) => match message {
-                Some(Ok(AsyncMessage::Notification(_))) => news.tell(),
+                Some(Ok(AsyncMessage::Notification(_))) => signals.signal_change(),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(postgres::failed(error)),
                 None => return Ok(()),

@@ -99,10 +99,10 @@ impl Staging {
                 }
                 _ => {
                     // Rows of a table that the document does not have stay, and so do references to them.
-                    let is_told = |column: &Column| {
+                    let is_replaced = |column: &Column| {
                         column.refers.and_then(Table::index).is_none_or(|other| self.is_given(other))
                     };
-                    spelling.overwrite(table, policy, is_told).into_iter().for_each(&mut say);
+                    spelling.overwrite(table, policy, is_replaced).into_iter().for_each(&mut say);
                     say(spelling.insert(table, now));
                 }
             }
@@ -186,12 +186,17 @@ impl Spelling {
         }
     }
 
-    /// Builds the update of stored rows to what the document says, for the columns that `is_told` allows;
+    /// Builds the update of stored rows to what the document says, for the columns that `is_replaced` allows;
     /// `None` when no column changes.
-    fn overwrite(self, table: &Table, policy: Policy, is_told: impl Fn(&Column) -> bool) -> Option<String> {
+    fn overwrite(
+        self,
+        table: &Table,
+        policy: Policy,
+        is_replaced: impl Fn(&Column) -> bool,
+    ) -> Option<String> {
         let of = |column: &'static Column| Some((column.sql, updated(table, column, policy)?));
-        let told = table.columns.iter().filter(|column| is_told(column));
-        let mut set: Vec<(&str, String)> = told.filter_map(of).collect();
+        let replaced = table.columns.iter().filter(|column| is_replaced(column));
+        let mut set: Vec<(&str, String)> = replaced.filter_map(of).collect();
         if set.is_empty() {
             return None;
         }

@@ -1,6 +1,7 @@
 //! The store with real files, each test in a directory of its own.
 
 mod budgets;
+mod change_signals;
 #[path = "../../../tests/support/database.rs"]
 #[allow(dead_code)] // The tests of the binary use more of it.
 mod database;
@@ -14,7 +15,6 @@ mod reset;
 mod sealing;
 mod snapshot;
 mod telemetry;
-mod told;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,7 @@ async fn changed(store: &Store) -> Vec<Scope> {
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_the_others_by_what_commits_it() {
+async fn a_commit_announces_its_changes_to_the_other_instances() {
     if !database::is_on_server() {
         return;
     }
@@ -39,11 +39,11 @@ async fn a_change_is_told_to_the_others_by_what_commits_it() {
     let nowhere = Statement::new(sql, vec!["1".into(), "none".into()]).must_change();
     let refused = other.batch(vec![nowhere]);
     assert_eq!(refused.await, Err(Error::NotFound));
-    assert!(changed(&one).await.is_empty(), "what was not committed is not told");
+    assert!(changed(&one).await.is_empty(), "what was not committed is not announced");
 }
 
 #[tokio::test]
-async fn postgresql_tells_of_a_change_by_itself() {
+async fn postgresql_signals_a_change_by_itself() {
     let dir = Dir::new();
     let (one, other) = match &dir.1 {
         Some(server) if server.kind() == "postgres" => (dir.open(), dir.open()),
@@ -52,6 +52,6 @@ async fn postgresql_tells_of_a_change_by_itself() {
     // The first notification only says that it is now listening.
     timeout(SOON, other.database().changes_signalled()).await.expect("it listens");
     sites::insert(&one, site("blue")).await.expect("a site");
-    timeout(SOON, other.database().changes_signalled()).await.expect("it is told");
+    timeout(SOON, other.database().changes_signalled()).await.expect("a signal");
     assert_eq!(changed(&other).await, [Scope::Routing]);
 }

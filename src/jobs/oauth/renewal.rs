@@ -52,7 +52,7 @@ const LONGEST_SPREAD: Millis = 45_000;
 /// # Errors
 /// Returns a message when there is no new token.
 pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
-    fly(jobs, id, Reason::Refused(stale.cloned())).await
+    renew_for(jobs, id, Reason::Refused(stale.cloned())).await
 }
 
 /// Renews as [`renew`] does, after an answer that may have another cause than the token; once a minute at most.
@@ -60,7 +60,7 @@ pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> R
 /// # Errors
 /// As [`renew`], and when the last such renewal was less than a minute ago.
 pub async fn renew_doubted(jobs: &Arc<Jobs>, id: AccountId, stale: &Secret) -> Result<(), RenewalRefusal> {
-    fly(jobs, id, Reason::Doubted(stale.clone())).await
+    renew_for(jobs, id, Reason::Doubted(stale.clone())).await
 }
 
 /// Renews every token that ends soon, of active accounts at active sites.
@@ -83,7 +83,7 @@ pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
         let jobs = jobs.clone();
         async move {
             sleep_until(begin).await;
-            let outcome = fly(&jobs, id, Reason::Due).await;
+            let outcome = renew_for(&jobs, id, Reason::Due).await;
             if let Err(refusal) = &outcome {
                 log::warn!("the token of account {id} was not renewed: {refusal}");
             }
@@ -106,6 +106,28 @@ enum Reason {
     Due,
 }
 
+impl Reason {
+    /// Whether the reason is one for the account's present token, which may have been renewed meanwhile.
+    ///
+    /// # Errors
+    /// When the token was renewed for a doubt less than a minute ago.
+    fn still_holds(self, jobs: &Jobs, account: &AccountRow) -> Result<bool, RenewalRefusal> {
+        Ok(match self {
+            Self::Refused(stale) => stale.is_none() || stale == account.access_token,
+            Self::Doubted(stale) if Some(&stale) != account.access_token.as_ref() => false,
+            Self::Doubted(_) if jobs.failed_renewals.take_doubt(account.id) => true,
+            Self::Doubted(_) => {
+                return Err("the token was already renewed for the same answer a moment ago".into());
+            }
+            Self::Due => account.token_expires_at.is_some_and(|expires_at| {
+                let (account_id, site_id, issued_at) = (account.id, account.site_id, account.token_issued_at);
+                let provider = account.oauth_provider.clone().unwrap_or_default();
+                is_due(&ExpiringToken { account_id, site_id, provider, issued_at, expires_at }, now_ms())
+            }),
+        })
+    }
+}
+
 /// Returns how long before its end a token of this provider is renewed, in milliseconds.
 fn lead(provider: OAuthProvider) -> Millis {
     Millis::try_from(provider.profile().refresh_lead_seconds).unwrap_or(Millis::MAX).saturating_mul(1000)
@@ -121,12 +143,12 @@ fn is_due(token: &ExpiringToken, now: Millis) -> bool {
     is_old && expires_at.saturating_sub(now) <= lead(provider).min(life / 2)
 }
 
-async fn fly(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
+async fn renew_for(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
     let attempt = || {
         let jobs = jobs.clone();
         async move { attempt(&jobs, id, reason).await }
     };
-    jobs.renewals.fly(id, &jobs.core, "the renewal of a token", attempt).await
+    jobs.renewals.run_single(id, &jobs.core, "the renewal of a token", attempt).await
 }
 
 async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
@@ -140,22 +162,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     let site = site.ok_or("the site does not exist any more")?;
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
     let provider = provider.ok_or("the account is not managed by oauth")?;
-    let is_needed = match reason {
-        Reason::Refused(stale) => stale.is_none() || stale == account.access_token,
-        Reason::Doubted(stale) if Some(&stale) == account.access_token.as_ref() => {
-            if !jobs.failed_renewals.take_doubt(id) {
-                return Err("the token was already renewed for the same answer a moment ago".into());
-            }
-            true
-        }
-        Reason::Doubted(_) => false,
-        Reason::Due => account.token_expires_at.is_some_and(|expires_at| {
-            let (account_id, site_id, provider) = (id, site.id, provider.id().to_owned());
-            let issued_at = account.token_issued_at;
-            is_due(&ExpiringToken { account_id, site_id, provider, issued_at, expires_at }, now_ms())
-        }),
-    };
-    if !is_needed {
+    if !reason.still_holds(jobs, &account)? {
         // Another instance may have renewed it without this one knowing yet.
         return core.take_over_account(id).await.map_err(unreadable);
     }
@@ -167,7 +174,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     match refresh(&client, token).await {
         Ok(grant) => {
             jobs.failed_renewals.forget(id);
-            match keep(jobs, &account, grant).await {
+            match commit(jobs, &account, grant).await {
                 Ok(()) => log::info!("account {id} on site \"{}\" has a new token", site.name),
                 // A login or an import gave the account another credential meanwhile, which is as good.
                 Err(store::Error::NotFound)
@@ -192,7 +199,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
 
 /// Commits the tokens that the provider gave; values that it did not give stay. Fails with [`store::Error::NotFound`]
 /// when the account has another credential now.
-async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> store::Result<()> {
+async fn commit(jobs: &Jobs, account: &AccountRow, grant: Grant) -> store::Result<()> {
     let store = &jobs.core.store;
     let tokens = RenewedTokens {
         provider_data: merged(account, &grant),

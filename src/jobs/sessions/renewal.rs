@@ -112,7 +112,7 @@ async fn run_renewal(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> 
         let jobs = jobs.clone();
         async move { attempt(&jobs, id, reason).await }
     };
-    jobs.renewals.fly(id, &jobs.core, "the renewal of a session", attempt).await
+    jobs.renewals.run_single(id, &jobs.core, "the renewal of a session", attempt).await
 }
 
 async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Result<(), RenewalRefusal> {

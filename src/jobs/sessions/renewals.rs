@@ -104,7 +104,7 @@ impl Renewals {
     /// Runs `attempt` as the one flight of this account, also among the instances that share a database; callers that
     /// come while it is under way share it. It goes on when the job that began it is taken over, because others wait
     /// for its end.
-    pub(in crate::jobs) async fn fly<F>(
+    pub(in crate::jobs) async fn run_single<F>(
         &self,
         id: AccountId,
         core: &Arc<Core>,

@@ -137,7 +137,7 @@ impl ConnectionRows {
             username: row.username.as_deref(),
             model_count: models.len(),
             models_preview: &models[..models.len().min(PREVIEW)],
-            quota: quota::known(core, row, &notes),
+            quota: quota::snapshot(core, row, &notes),
             status: if is_abnormal { "abnormal" } else { "healthy" },
             account_status: row.status.as_str(),
             route_channel_count: channels.copied().unwrap_or_default(),

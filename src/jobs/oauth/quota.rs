@@ -2,7 +2,7 @@
 //!
 //! Codex reports them in the headers of its answers, which no document describes; the other providers do not. A
 //! snapshot is stored with the account; when a new reading fails, the previous values stay. Windows that answers to
-//! clients have told since then are shown in their place.
+//! clients have reported since then take their place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::platform::OAuthProvider;
 use crate::routing::limit_windows::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
 use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, Notes};
-use crate::store::sites;
+use crate::store::sites::{self, SiteRow};
 use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
 use crate::time::{from_json, iso, now_ms};
@@ -34,10 +34,10 @@ const WINDOWS: [(&str, &str); 2] = [("fiveHour", FIVE_HOURS), ("sevenDay", SEVEN
 /// The member that says when the limit that was reached last is reset, or was.
 const LAST_RESET: &str = "lastLimitResetAt";
 
-/// Builds the snapshot of an account's limits from all that is known of them.
-pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
-    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
-    let mut snapshot = blank(provider);
+/// Builds the snapshot of an account's limits: the stored one, with the windows that answers have reported since.
+pub fn snapshot(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
+    let provider = provider_of(account);
+    let mut snapshot = unread(provider);
     if let Some(Value::Object(stored)) = &notes.quota {
         for (name, value) in stored {
             snapshot[name.as_str()] = value.clone();
@@ -45,7 +45,7 @@ pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
     }
     if provider == Some(OAuthProvider::Codex) {
         let limits = core.live.limits(account.id);
-        put_in_what_was_seen(&mut snapshot, &limits.in_force(now_ms()));
+        overlay_observed(&mut snapshot, &limits.in_force(now_ms()));
         if let Some(at) = limits.last_reset() {
             snapshot[LAST_RESET] = iso(at).into();
         }
@@ -57,21 +57,21 @@ pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
 }
 
 /// Replaces the windows for which an answer to a client is newer than the snapshot.
-fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
+fn overlay_observed(snapshot: &mut Value, windows: &[LimitWindow]) {
     // Times in this form sort as text.
     let read_at = snapshot["lastSyncAt"].as_str().unwrap_or_default().to_owned();
-    for (name, seen_as) in WINDOWS {
-        let of_name =
-            |window: &&LimitWindow| &*window.name == seen_as && window.source == WindowSource::Headers;
-        let Some(window) = windows.iter().find(of_name) else { continue };
-        let seen_at = iso(window.observed_at);
-        if seen_at <= read_at {
+    for (name, limit) in WINDOWS {
+        let is_observed =
+            |window: &&LimitWindow| &*window.name == limit && window.source == WindowSource::Headers;
+        let Some(window) = windows.iter().find(is_observed) else { continue };
+        let observed_at = iso(window.observed_at);
+        if observed_at <= read_at {
             continue;
         }
-        snapshot["windows"][name] = shown(Some(window));
+        snapshot["windows"][name] = window_json(Some(window));
         snapshot["status"] = "supported".into();
         snapshot["providerMessage"] = "windows read from an answer to a client".into();
-        snapshot["lastSyncAt"] = seen_at.into();
+        snapshot["lastSyncAt"] = observed_at.into();
     }
 }
 
@@ -81,37 +81,14 @@ fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
 /// When the store fails. A reading that fails gives a snapshot whose status is `error`.
 pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Value>> {
     let store = &jobs.core.store;
-    let Some(mut account) = accounts::get(store, id).await? else { return Ok(None) };
-    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
-    let mut read = Map::new();
-    read.insert("lastSyncAt".to_owned(), iso(now_ms()).into());
-    if provider == Some(OAuthProvider::Codex) {
-        let mut asked = ask(jobs, &account).await?;
-        // The token may have run out since it was last used.
-        if asked.as_ref().is_err_and(|error| error.is_unauthorized)
-            && renewal::renew(jobs, id, account.access_token.as_ref()).await.is_ok()
-        {
-            let Some(renewed) = accounts::get(store, id).await? else { return Ok(None) };
-            account = renewed;
-            asked = ask(jobs, &account).await?;
-        }
-        match asked {
-            Ok(windows) => {
-                let window = |name: &str| windows.iter().find(|window| *window.name == *name);
-                let windows = WINDOWS.map(|(shown_as, name)| (shown_as.to_owned(), shown(window(name))));
-                read.insert("status".to_owned(), "supported".into());
-                read.insert("providerMessage".to_owned(), "windows read from rate limit headers".into());
-                read.insert("windows".to_owned(), Value::Object(windows.into_iter().collect()));
-                read.insert("lastError".to_owned(), Value::Null);
-            }
-            Err(error) => {
-                read.insert("status".to_owned(), "error".into());
-                read.insert("lastError".to_owned(), error.message.into());
-            }
-        }
+    let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
+    let mut reading = Map::new();
+    reading.insert("lastSyncAt".to_owned(), iso(now_ms()).into());
+    if provider_of(&account) == Some(OAuthProvider::Codex) {
+        reading.extend(members_of(ask_with_valid_token(jobs, account).await?));
     }
     if let Some(at) = jobs.core.live.limits(id).last_reset() {
-        read.insert(LAST_RESET.to_owned(), iso(at).into());
+        reading.insert(LAST_RESET.to_owned(), iso(at).into());
     }
     // Notes that a request has made meanwhile stay.
     let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
@@ -120,33 +97,80 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Va
         Some(Value::Object(before)) => before,
         _ => Map::new(),
     };
-    quota.extend(read);
+    quota.extend(reading);
     quota.retain(|_, value| !value.is_null());
     notes.quota = Some(Value::Object(quota));
     store.batch(vec![connections::note_statement(&account, &notes)]).await?;
-    Ok(Some(known(&jobs.core, &account, &notes)))
+    Ok(Some(snapshot(&jobs.core, &account, &notes)))
 }
 
-/// Asks the addresses of the account's site in the pool's order until one answers. A refusal is an answer.
+fn provider_of(account: &AccountRow) -> Option<OAuthProvider> {
+    account.oauth_provider.as_deref().and_then(OAuthProvider::parse)
+}
+
+/// Returns the members of the snapshot that a reading replaces.
+fn members_of(read: Result<Vec<LimitWindow>, QuotaError>) -> Map<String, Value> {
+    let members = match read {
+        Ok(windows) => {
+            let window = |name: &str| windows.iter().find(|window| *window.name == *name);
+            let windows = WINDOWS.map(|(name, limit)| (name.to_owned(), window_json(window(limit))));
+            vec![
+                ("status", "supported".into()),
+                ("providerMessage", "windows read from rate limit headers".into()),
+                ("windows", Value::Object(windows.into_iter().collect())),
+                ("lastError", Value::Null),
+            ]
+        }
+        Err(error) => vec![("status", "error".into()), ("lastError", error.message.into())],
+    };
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Asks for the windows, once more with a new token if the provider refuses the account's, which may have run out since
+/// it was last used.
+async fn ask_with_valid_token(
+    jobs: &Arc<Jobs>,
+    account: AccountRow,
+) -> store::Result<Result<Vec<LimitWindow>, QuotaError>> {
+    let asked = ask(jobs, &account).await?;
+    if asked.as_ref().is_err_and(|error| error.is_unauthorized)
+        && renewal::renew(jobs, account.id, account.access_token.as_ref()).await.is_ok()
+        && let Some(renewed) = accounts::get(&jobs.core.store, account.id).await?
+    {
+        return ask(jobs, &renewed).await;
+    }
+    Ok(asked)
+}
+
 async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<LimitWindow>, QuotaError>> {
-    let (core, store) = (&jobs.core, &jobs.core.store);
+    let store = &jobs.core.store;
     let Some(site) = sites::get(store, account.site_id).await? else {
         return Ok(Err(QuotaError::new("the site does not exist any more")));
     };
+    let models = connections::models_of(store, &[account.id]).await?.remove(&account.id).unwrap_or_default();
+    Ok(ask_addresses(&jobs.core, &site, account, &models).await)
+}
+
+/// Asks the addresses of the account's site in the pool's order until one answers. A refusal is an answer.
+async fn ask_addresses(
+    core: &Core,
+    site: &SiteRow,
+    account: &AccountRow,
+    models: &[String],
+) -> Result<Vec<LimitWindow>, QuotaError> {
     let settings = core.settings.load_full();
-    let site = site_of_account(&site, account, &core.live, settings.system_proxy_url.as_deref());
+    let site = site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
     if let Some(problem) = &site.misconfigured {
-        return Ok(Err(QuotaError::new(problem.to_string())));
+        return Err(QuotaError::new(problem.to_string()));
     }
     let Some(access_token) = account.access_token.as_ref() else {
-        return Ok(Err(QuotaError::new("the account has no access token")));
+        return Err(QuotaError::new("the account has no access token"));
     };
-    let models = connections::models_of(store, &[account.id]).await?.remove(&account.id).unwrap_or_default();
-    let model = probe_model(core.config.proxy.codex_quota_model.as_deref(), &models);
+    let model = probe_model(core.config.proxy.codex_quota_model.as_deref(), models);
     let account_id = connections::account_id(account);
     let account_id = account_id.as_deref();
     let (client, limits) = (&core.client, core.live.limits(account.id));
-    let mut addresses = AddressWalk::new(store, &site.endpoints, now_ms());
+    let mut addresses = AddressWalk::new(&core.store, &site.endpoints, now_ms());
     let mut failure = QuotaError::new("the site has no address");
     let deadline = Instant::now() + TIMEOUT;
     while let Some(endpoint) = addresses.next_address() {
@@ -155,16 +179,16 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<Limi
         match asker.ask(&limits, now_ms()).await {
             Ok(windows) => {
                 addresses.answered();
-                return Ok(Ok(windows));
+                return Ok(windows);
             }
             Err(error) if error.is_of_address => {
                 addresses.failed(&error.message);
                 failure = error;
             }
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Err(error),
         }
     }
-    Ok(Err(failure))
+    Err(failure)
 }
 
 /// Returns the model to ask for: the chosen one, else `PROBE_MODEL` if the account may have it, else the account's
@@ -176,7 +200,7 @@ fn probe_model<'a>(chosen: Option<&'a str>, models: &'a [String]) -> &'a str {
 }
 
 /// Builds the snapshot of an account of this provider before the first reading.
-fn blank(provider: Option<OAuthProvider>) -> Value {
+fn unread(provider: Option<OAuthProvider>) -> Value {
     let (status, source, message) = match provider {
         Some(OAuthProvider::Codex) => ("supported", "reverse_engineered", "not read yet"),
         _ => ("unsupported", "official", "the provider does not report it"),
@@ -186,21 +210,20 @@ fn blank(provider: Option<OAuthProvider>) -> Value {
 }
 
 /// Formats a window in per cent, with two decimals.
-fn shown(window: Option<&LimitWindow>) -> Value {
+fn window_json(window: Option<&LimitWindow>) -> Value {
     let Some(window) = window else {
         return json!({"supported": false, "message": "not reported by the provider"});
     };
     let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
     let used = rounded(window.used_percent.min(100.0));
-    let mut shown =
-        json!({"supported": true, "limit": 100, "used": used, "remaining": rounded(100.0 - used)});
+    let mut json = json!({"supported": true, "limit": 100, "used": used, "remaining": rounded(100.0 - used)});
     if let Some(at) = window.reset_at {
-        shown["resetAt"] = iso(at).into();
+        json["resetAt"] = iso(at).into();
     }
     if let Some(minutes) = window.minutes {
-        shown["message"] = format!("{minutes} minute window").into();
+        json["message"] = format!("{minutes} minute window").into();
     }
-    shown
+    json
 }
 
 /// Returns what the account's identity token says of its subscription; the plan may come from the notes.

@@ -99,37 +99,48 @@ pub struct LogFilter {
     pub to: Option<Millis>,
 }
 
-/// A query answered from the parts of a range: the columns to select from sums, and those from rows.
-struct Question<'a> {
+/// A query over the rows of a filter, which are summed in one part of the log and counted in the others.
+struct SplitQuery<'a> {
     filter: &'a LogFilter,
-    by_status: bool,
-    by_client: bool,
+    /// The columns to select from sums, and how sums are grouped.
     of_sums: &'a str,
+    grouped: &'a str,
+    /// The columns to select from rows.
     of_rows: &'a str,
-    /// Whether sums are grouped by span.
-    by_span: bool,
 }
 
-impl Question<'_> {
-    /// Queries every part; returns the rows from the sums, then those of each counted part, newest first.
-    async fn ask(&self, store: &Store, parts: &Parts) -> Result<(Vec<Row>, Vec<Vec<Row>>)> {
-        let (alike, alike_args) = alike(self.filter, self.by_client);
+struct SplitRows {
+    /// The rows from the sums.
+    summed: Vec<Row>,
+    /// Those of each counted part, newest first.
+    counted: Vec<Vec<Row>>,
+}
+
+impl SplitQuery<'_> {
+    async fn run(&self, store: &Store, parts: &Parts) -> Result<SplitRows> {
+        let Self { filter, of_sums, grouped, of_rows } = self;
+        let (conditions, filter_args) = conditions(filter);
         let mut summed = Vec::new();
-        if let Some((condition, mut args)) = parts.of_sums() {
-            args.extend(alike_args.iter().cloned());
-            let by = if self.by_span { " GROUP BY l.start_at" } else { "" };
-            let sql = format!("SELECT {} FROM proxy_log_sums l WHERE {condition}{alike}{by}", self.of_sums);
+        if let Some((in_range, mut args)) = parts.of_sums() {
+            args.extend(filter_args.iter().cloned());
+            let sql = format!("SELECT {of_sums} FROM proxy_log_sums l WHERE {in_range}{conditions}{grouped}");
             summed = store.query(sql, args).await?;
         }
+        let status = status(filter);
+        let sql = format!("SELECT {of_rows} FROM proxy_logs l WHERE {IN_RANGE}{status}{conditions}");
         let mut counted = Vec::new();
         for (from, to) in &parts.counted {
-            let status = if self.by_status { status(self.filter) } else { "" };
             let mut args = vec![(*from).into(), (*to).into()];
-            args.extend(alike_args.iter().cloned());
-            let sql = format!("SELECT {} FROM proxy_logs l WHERE {IN_RANGE}{status}{alike}", self.of_rows);
-            counted.push(store.query(sql, args).await?);
+            args.extend(filter_args.iter().cloned());
+            counted.push(store.query(sql.clone(), args).await?);
         }
-        Ok((summed, counted))
+        Ok(SplitRows { summed, counted })
+    }
+}
+
+impl SplitRows {
+    fn all(&self) -> impl Iterator<Item = &Row> {
+        self.summed.iter().chain(self.counted.iter().flatten())
     }
 }
 
@@ -154,10 +165,10 @@ pub enum ClientOption {
 pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> Result<(Vec<LogItem>, i64)> {
     let blocks = blocks(store, filter).await?;
     let total = blocks.iter().map(|block| block.count).sum();
-    let (alike, alike_args) = alike(filter, true);
+    let (conditions, filter_args) = conditions(filter);
     // The rows before the page are skipped by an index, or at least without reading the columns to show.
     let sql = format!(
-        "SELECT {ITEM}, NULL FROM (SELECT l.id FROM proxy_logs l WHERE {IN_RANGE}{}{alike} \
+        "SELECT {ITEM}, NULL FROM (SELECT l.id FROM proxy_logs l WHERE {IN_RANGE}{}{conditions} \
          ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?) page \
          JOIN proxy_logs l ON l.id = page.id {NAMED} ORDER BY l.created_at DESC, l.id DESC",
         status(filter)
@@ -173,7 +184,7 @@ pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) ->
             continue;
         }
         let mut args = vec![block.from.into(), block.to.into()];
-        args.extend(alike_args.iter().cloned());
+        args.extend(filter_args.iter().cloned());
         args.extend([missing.into(), left_out.into()]);
         left_out = 0;
         items.append(&mut store.rows(sql.clone(), args, read).await?);
@@ -189,9 +200,8 @@ async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
         StatusFilter::Success => "l.start_at, SUM(l.ok)",
         StatusFilter::Failed => "l.start_at, SUM(l.calls - l.ok)",
     };
-    let question =
-        Question { filter, by_status: true, by_client: true, of_sums, of_rows: "COUNT(*)", by_span: true };
-    let (summed, counted) = question.ask(store, &parts).await?;
+    let query = SplitQuery { filter, of_sums, grouped: " GROUP BY l.start_at", of_rows: "COUNT(*)" };
+    let SplitRows { summed, counted } = query.run(store, &parts).await?;
     let mut blocks = Vec::with_capacity(summed.len() + counted.len());
     for row in &summed {
         let mut row = row.fields();
@@ -241,19 +251,17 @@ pub async fn between(store: &Store, above: LogId, to: LogId, limit: usize) -> Re
 /// Returns totals over every row that matches the filter, ignoring its status.
 pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
     let parts = Parts::of(store, filter.from, filter.to).await?;
-    let question = Question {
-        filter,
-        by_status: false,
-        by_client: true,
+    let query = SplitQuery {
+        filter: &LogFilter { status: StatusFilter::All, ..filter.clone() },
         of_sums: "COALESCE(SUM(l.calls), 0), COALESCE(SUM(l.ok), 0), COALESCE(SUM(l.cost), 0), \
                   COALESCE(SUM(l.tokens), 0)",
+        grouped: "",
         of_rows: "COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
                   COALESCE(SUM(l.estimated_cost), 0), COALESCE(SUM(l.total_tokens), 0)",
-        by_span: false,
     };
-    let (summed, counted) = question.ask(store, &parts).await?;
+    let rows = query.run(store, &parts).await?;
     let mut summary = LogSummary::default();
-    for row in summed.iter().chain(counted.iter().flatten()) {
+    for row in rows.all() {
         let mut row = row.fields();
         let (calls, ok) = (row.int()?, row.int()?);
         summary.total_count += calls;
@@ -274,17 +282,11 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
         StatusFilter::Success => format!("{clients}, CASE WHEN l.ok > 0 THEN 1 ELSE 0 END"),
         StatusFilter::Failed => format!("{clients}, CASE WHEN l.ok < l.calls THEN 1 ELSE 0 END"),
     };
-    let question = Question {
-        filter,
-        by_status: true,
-        by_client: false,
-        of_sums: &of_sums,
-        of_rows: clients,
-        by_span: false,
-    };
-    let (summed, counted) = question.ask(store, &parts).await?;
+    let filter = &LogFilter { client: None, ..filter.clone() };
+    let query = SplitQuery { filter, of_sums: &of_sums, grouped: "", of_rows: clients };
+    let rows = query.run(store, &parts).await?;
     let mut options = Vec::new();
-    for row in summed.iter().chain(counted.iter().flatten()) {
+    for row in rows.all() {
         let mut row = row.fields();
         let (family, app, name) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
         // Skips sums without a row of this status.
@@ -335,8 +337,8 @@ fn status(filter: &LogFilter) -> &'static str {
     }
 }
 
-/// Returns the SQL condition for the filter's other fields, which applies to rows and to sums of rows alike.
-fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
+/// Returns the SQL conditions for the filter's other fields, which apply to rows and to sums of rows alike.
+fn conditions(filter: &LogFilter) -> (String, Vec<Value>) {
     let mut parts: Vec<&str> = Vec::new();
     let mut args: Vec<Value> = Vec::new();
     if let Some(site) = filter.site_id {
@@ -344,15 +346,15 @@ fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
         args.push(site.into());
     }
     match &filter.client {
-        Some(ClientFilter::App(id)) if by_client => {
+        Some(ClientFilter::App(id)) => {
             parts.push("LOWER(l.client_app_id) = ?");
             args.push(id.to_lowercase().into());
         }
-        Some(ClientFilter::Family(id)) if by_client => {
+        Some(ClientFilter::Family(id)) => {
             parts.push("LOWER(l.client_family) = ?");
             args.push(id.to_lowercase().into());
         }
-        _ => {}
+        None => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
         // Both sides are lowered by the database, because SQLite leaves letters beyond ASCII as they are. Keys

@@ -83,8 +83,11 @@ pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Respons
     for (number, (route_id, model)) in items.into_iter().enumerate() {
         pause(number).await;
         let explainer = Explainer::new(&admin);
-        let decision = explainer.on_route(route_id, &model, persist);
-        decisions.entry(route_id).or_default().insert(model, decision);
+        let decision = explainer.on_route(route_id, &model);
+        if persist {
+            explainer.store(route_id, &decision);
+        }
+        decisions.entry(route_id).or_default().insert(model, SharedDecision(decision));
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
@@ -101,7 +104,12 @@ pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Respo
     let mut decisions = BTreeMap::new();
     for (number, route_id) in ids.into_iter().enumerate() {
         pause(number).await;
-        decisions.insert(route_id, Explainer::new(&admin).whole_route(route_id, persist));
+        let explainer = Explainer::new(&admin);
+        let decision = explainer.whole_route(route_id);
+        if persist {
+            explainer.store(route_id, &decision);
+        }
+        decisions.insert(route_id, SharedDecision(decision));
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
@@ -126,17 +134,20 @@ async fn refresh_task(admin: &Admin, progress: &TaskProgress) -> Outcome {
     progress.log(format!("Explaining {} exact model(s)", named.len()));
     for (number, route) in named.iter().enumerate() {
         pause(number).await;
-        Explainer::new(admin).on_route(route.id, route.pattern.as_str(), true);
+        let explainer = Explainer::new(admin);
+        explainer.store(route.id, &explainer.on_route(route.id, route.pattern.as_str()));
     }
     progress.log(format!("Explaining {} group(s)", groups.len()));
     for (number, route) in groups.iter().enumerate() {
         pause(number).await;
-        Explainer::new(admin).on_route(route.id, route.public_name(), true);
+        let explainer = Explainer::new(admin);
+        explainer.store(route.id, &explainer.on_route(route.id, route.public_name()));
     }
     progress.log(format!("Explaining {} wildcard route(s)", patterns.len()));
     for (number, route) in patterns.iter().enumerate() {
         pause(number).await;
-        Explainer::new(admin).whole_route(route.id, true);
+        let explainer = Explainer::new(admin);
+        explainer.store(route.id, &explainer.whole_route(route.id));
     }
     let message = format!(
         "{} exact model(s), {} group(s) and {} wildcard route(s) explained",
@@ -194,18 +205,14 @@ impl<'a> Explainer<'a> {
         self.snapshot.lookup(model, &self.policy)
     }
 
-    fn on_route(&self, route_id: RouteId, model: &str, persist: bool) -> SharedDecision {
-        let decision = Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model));
-        self.store(route_id, &decision, persist);
-        SharedDecision(decision)
+    fn on_route(&self, route_id: RouteId, model: &str) -> Arc<Decision> {
+        Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model))
     }
 
-    fn whole_route(&self, route_id: RouteId, persist: bool) -> SharedDecision {
+    fn whole_route(&self, route_id: RouteId) -> Arc<Decision> {
         let found = self.snapshot.whole_route(route_id);
         let model = found.map_or("", |found| found.route.pattern.as_str());
-        let decision = Arc::new(self.explain(found, model));
-        self.store(route_id, &decision, persist);
-        SharedDecision(decision)
+        Arc::new(self.explain(found, model))
     }
 
     fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
@@ -221,8 +228,9 @@ impl<'a> Explainer<'a> {
         Decision::of(&found, &query)
     }
 
-    fn store(&self, route_id: RouteId, decision: &Arc<Decision>, persist: bool) {
-        if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
+    /// Stores the decision, which the lists of routes then show.
+    fn store(&self, route_id: RouteId, decision: &Arc<Decision>) {
+        if let Some(route) = self.snapshot.route(route_id) {
             self.admin.decisions().store(&self.snapshot, route, decision.clone(), self.now);
         }
     }

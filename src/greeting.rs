@@ -3,15 +3,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::config::Config;
 use crate::core::Core;
+use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::events::{self, EventFilter, EventLevel, NewEvent};
 
 /// Logs the start, with commands to paste into a shell and the next step. A built-in token is printed, since it works
-/// from this machine only; any other token is named by its variable. `keeps_event` says whether a warning about
-/// built-in tokens is also stored as an event: the empty list that a reset leaves must stay empty.
-pub fn started(core: &Arc<Core>, keeps_event: bool) {
-    let config = &core.config;
+/// from this machine only; any other token is named by its variable.
+pub fn log_start(core: &Core) {
+    let (config, settings) = (&core.config, core.settings.load());
     log::info!(
         "switchyard {} serves on {} port {}, data in {}, time zone {}",
         env!("CARGO_PKG_VERSION"),
@@ -20,38 +21,8 @@ pub fn started(core: &Arc<Core>, keeps_event: bool) {
         config.data_dir.display(),
         config.time_zone_name
     );
-    let settings = core.settings.load();
-    let tokens = [
-        Token {
-            variable: "AUTH_TOKEN",
-            value: &settings.auth_token,
-            is_built_in: settings.uses_placeholder_auth_token(),
-            is_saved: settings.auth_token != config.auth_token,
-        },
-        Token {
-            variable: "PROXY_TOKEN",
-            value: &settings.proxy_token,
-            is_built_in: settings.uses_placeholder_proxy_token(),
-            is_saved: settings.proxy_token != config.proxy_token,
-        },
-    ];
-    let mut built_in = Vec::new();
-    for Token { variable, is_saved, .. } in tokens.iter().filter(|token| token.is_built_in) {
-        built_in.push(*variable);
-        let remedy = if *is_saved {
-            "change it in the settings, because what was saved goes before the variable"
-        } else {
-            "set a secret of your own"
-        };
-        log::warn!("{variable} has its built-in value, which is accepted from this machine only: {remedy}");
-    }
-    let built_in = built_in.join(" and ");
-    if config.credential_secret_weak {
-        log::warn!(
-            "ACCOUNT_CREDENTIAL_SECRET is not set or equals AUTH_TOKEN, so AUTH_TOKEN seals the stored \
-             credentials: set ACCOUNT_CREDENTIAL_SECRET to a secret of its own, and keep it"
-        );
-    }
+    let tokens = Token::in_force(config, &settings);
+    warn_of_unsafe_settings(config, &tokens);
     let shell = Shell::new(&config.host, config.port, config.tls.is_some());
     let [admin, client] = &tokens;
     if config.console_enabled {
@@ -60,17 +31,46 @@ pub fn started(core: &Arc<Core>, keeps_event: bool) {
     log::info!("clients:    {base}/v1, such as {base}/v1/chat/completions", base = shell.base);
     log::info!("proxy API:  {}", shell.curl(client, "/v1/models"));
     log::info!("admin API:  {}", shell.curl(admin, "/api/stats/dashboard"));
-    if let Some(step) = next_step(&shell, &built_in, core.snapshot.load().routes().is_empty()) {
+    if let Some(step) = next_step(&shell, &built_in(&tokens), core.snapshot.load().routes().is_empty()) {
         log::info!("next: {step}");
     }
-    if keeps_event && !built_in.is_empty() {
-        let store = core.store.clone();
-        core.background.spawn("the event of built-in tokens", async move {
-            if let Err(error) = warn_of_built_in_tokens(&store, &built_in).await {
-                log::warn!("the event of built-in tokens could not be stored: {error}");
-            }
-        });
+}
+
+fn warn_of_unsafe_settings(config: &Config, tokens: &[Token<'_>]) {
+    for Token { variable, is_saved, .. } in tokens.iter().filter(|token| token.is_built_in) {
+        let remedy = if *is_saved {
+            "change it in the settings, because what was saved goes before the variable"
+        } else {
+            "set a secret of your own"
+        };
+        log::warn!("{variable} has its built-in value, which is accepted from this machine only: {remedy}");
     }
+    if config.credential_secret_weak {
+        log::warn!(
+            "ACCOUNT_CREDENTIAL_SECRET is not set or equals AUTH_TOKEN, so AUTH_TOKEN seals the stored \
+             credentials: set ACCOUNT_CREDENTIAL_SECRET to a secret of its own, and keep it"
+        );
+    }
+}
+
+/// Stores a warning about built-in tokens among the operators' events, if there are any.
+pub fn store_warning(core: &Arc<Core>) {
+    let names = built_in(&Token::in_force(&core.config, &core.settings.load()));
+    if names.is_empty() {
+        return;
+    }
+    let store = core.store.clone();
+    core.background.spawn("the event of built-in tokens", async move {
+        if let Err(error) = warn_of_built_in_tokens(&store, &names).await {
+            log::warn!("the event of built-in tokens could not be stored: {error}");
+        }
+    });
+}
+
+/// Names the tokens that have their built-in values.
+fn built_in(tokens: &[Token<'_>]) -> String {
+    let names: Vec<_> = tokens.iter().filter(|token| token.is_built_in).map(|token| token.variable).collect();
+    names.join(" and ")
 }
 
 /// Stores one warning among the operators' events, not one for each start.
@@ -110,6 +110,28 @@ struct Shell {
     /// Whether the address is a loopback address; only from there do built-in tokens work.
     is_local: bool,
     options: &'static str,
+}
+
+// === impl Token ===
+
+impl<'a> Token<'a> {
+    /// Returns the admin token and the token of clients.
+    fn in_force(config: &Config, settings: &'a Settings) -> [Self; 2] {
+        [
+            Token {
+                variable: "AUTH_TOKEN",
+                value: &settings.auth_token,
+                is_built_in: settings.uses_placeholder_auth_token(),
+                is_saved: settings.auth_token != config.auth_token,
+            },
+            Token {
+                variable: "PROXY_TOKEN",
+                value: &settings.proxy_token,
+                is_built_in: settings.uses_placeholder_proxy_token(),
+                is_saved: settings.proxy_token != config.proxy_token,
+            },
+        ]
+    }
 }
 
 // === impl Shell ===

@@ -103,7 +103,11 @@ impl Running {
         };
         let serving = tokio::spawn(server::serve(listener.clone(), options, handler_for, stopping, cut));
         let scheduler = jobs::start(&app.jobs);
-        greeting::started(&app.core, start == Start::First);
+        greeting::log_start(&app.core);
+        // After a reset the list of events stays empty.
+        if start == Start::First {
+            greeting::store_warning(&app.core);
+        }
         Ok(Self { app, tls, listener, signals, stop, serving, scheduler })
     }
 

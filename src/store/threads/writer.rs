@@ -92,6 +92,13 @@ struct Unwritten {
     pause: Duration,
 }
 
+/// The numbers of rows and traces that were dropped.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Dropped {
+    rows: u64,
+    traces: u64,
+}
+
 /// The progress of writing a failing group piece by piece.
 struct Salvage {
     /// Whether the database itself may be failing, because it did not refuse the group.
@@ -153,8 +160,8 @@ pub(in crate::store) struct Writer {
     unwritten: Option<Unwritten>,
     /// The number of groups so far.
     groups: u64,
-    /// The numbers of lost rows and traces that were already reported.
-    reported: (u64, u64),
+    /// What was already reported.
+    reported: Dropped,
     reported_at: Option<Instant>,
 }
 
@@ -176,7 +183,7 @@ impl Writer {
             since: None,
             unwritten: None,
             groups: 0,
-            reported: (0, 0),
+            reported: Dropped::default(),
             reported_at: None,
         }
     }
@@ -234,8 +241,8 @@ impl Writer {
                 return Work::of(&mut state, true);
             }
             let before = state.rows.len();
-            let rest = self.rest(&state).min(SILENCE);
-            let (woken, silent) = queue.sleep(state, Asleep::UntilGroupEnds, Some(rest));
+            let pause = self.time_left(&state).min(SILENCE);
+            let (woken, silent) = queue.sleep(state, Asleep::UntilGroupEnds, Some(pause));
             state = woken;
             if silent && state.rows.len() == before {
                 return Work::of(&mut state, true);
@@ -244,7 +251,7 @@ impl Writer {
     }
 
     /// Returns how long the open group may still wait.
-    fn rest(&self, state: &QueueState) -> Duration {
+    fn time_left(&self, state: &QueueState) -> Duration {
         let most = if state.urgent { MAX_AGE_URGENT } else { MAX_AGE };
         self.since.map_or(most, |since| most.saturating_sub(since.elapsed()))
     }
@@ -253,7 +260,7 @@ impl Writer {
         self.unwritten.is_none()
             && (state.rows.len() >= FULL_GROUP
                 || !state.flushes.is_empty()
-                || (self.since.is_some() && self.rest(state).is_zero()))
+                || (self.since.is_some() && self.time_left(state).is_zero()))
     }
 
     fn is_done(&self) -> bool {
@@ -308,15 +315,13 @@ impl Writer {
         let is_awaited = !group.flushes.is_empty();
         // A group that failed may have waited for long.
         let late = self.recorder.late(&group.rows, now_ms());
-        let written = match is_empty {
-            true => Ok(()),
-            false if late.is_empty() => {
-                self.connection.write(group.number, &group.rows, &group.statements, is_awaited)
-            }
-            false => {
-                let statements = [&group.statements[..], &late].concat();
-                self.connection.write(group.number, &group.rows, &statements, is_awaited)
-            }
+        let written = if is_empty {
+            Ok(())
+        } else if late.is_empty() {
+            self.connection.write(group.number, &group.rows, &group.statements, is_awaited)
+        } else {
+            let statements = [&group.statements[..], &late].concat();
+            self.connection.write(group.number, &group.rows, &statements, is_awaited)
         };
         if !is_empty {
             self.queue.note(&written);
@@ -439,11 +444,11 @@ impl Writer {
 
     /// Reports what was dropped, in the log and as an event: the first time at once, then once a minute.
     fn report(&mut self) {
-        let dropped = (self.queue.dropped(), self.queue.dropped_traces());
+        let dropped = Dropped { rows: self.queue.dropped(), traces: self.queue.dropped_traces() };
         if dropped == self.reported || self.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
             return;
         }
-        let (rows, traces) = (dropped.0 - self.reported.0, dropped.1 - self.reported.1);
+        let (rows, traces) = (dropped.rows - self.reported.rows, dropped.traces - self.reported.traces);
         (self.reported, self.reported_at) = (dropped, Some(Instant::now()));
         let message =
             format!("{rows} log rows and {traces} debug traces were dropped: the database cannot keep up");

@@ -38,7 +38,7 @@ use crate::platform::{OAuthProvider, Platform};
 use crate::routing::rebuild::ServesBy;
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthSource, HealthState};
-use crate::store::availability::{self, ModelRow};
+use crate::store::availability::{self, ModelRow, TokenModelRow};
 use crate::store::connections::note_statement;
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::snapshot::site_of_account;
@@ -187,9 +187,8 @@ async fn try_refresh(
 }
 
 /// Tries the discovery once. Returns `None` when the account's credential was changed while its site was asked, since
-/// the answer says nothing about the new one.
-/// Where `may_renew` is set, a token of a connected account that its provider refuses is renewed; then, too, it returns
-/// `None`.
+/// the answer says nothing about the new one. If `may_renew`, also after the renewal of a token that its provider
+/// refused.
 async fn refresh_once(
     pace: &Pace,
     jobs: &Arc<Jobs>,
@@ -197,24 +196,14 @@ async fn refresh_once(
     asked: AccountStatuses,
     may_renew: bool,
 ) -> store::Result<Option<RefreshOutcome>> {
-    let Some(account) = accounts::get(&jobs.core.store, id).await? else {
-        return Ok(Some(RefreshOutcome::not_found(id)));
+    let (row, account) = match rows_to_refresh(&jobs.core.store, id, asked).await? {
+        Ok(rows) => rows,
+        Err(outcome) => return Ok(Some(outcome)),
     };
-    let site = sites::get(&jobs.core.store, account.site_id).await?;
-    let Some(row) = site.filter(|site| site.status == SiteStatus::Active) else {
-        return Ok(Some(RefreshOutcome::skipped(id, "site_disabled", "site is disabled")));
-    };
-    if Platform::parse(&row.platform).is_none() {
-        let message = format!("the platform \"{}\" is unknown to this release", row.platform);
-        return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", message)));
-    }
     let settings = jobs.core.settings.load_full();
     let site_client = site_client_of(&jobs.core, &row, &account);
     let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
-    if asked == AccountStatuses::ActiveOnly && !is_asked(&account) {
-        return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
-    }
-    let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;
+    let RoutedTokens { rows: tokens, were_fetched } = tokens_of(jobs, &account).await?;
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
     let found = match provider {
         Some(provider) => connected::discover(&jobs.core, &site, &account, provider).await,
@@ -228,7 +217,7 @@ async fn refresh_once(
         return Ok(None);
     }
     match found {
-        Ok(found) => take_found(pace, jobs, (&row, &account), found, discovered_api_token).await,
+        Ok(found) => take_found(pace, jobs, (&row, &account), found, were_fetched).await,
         Err(mut error) => {
             if let Err(why) = site_client
                 && account.is_session()
@@ -247,6 +236,29 @@ async fn refresh_once(
             note_failure(jobs, &account, provider.is_some(), error).await.map(Some)
         }
     }
+}
+
+/// Reads the site and the account; returns the outcome where its models are not asked for.
+async fn rows_to_refresh(
+    store: &Store,
+    id: AccountId,
+    asked: AccountStatuses,
+) -> store::Result<Result<(SiteRow, AccountRow), RefreshOutcome>> {
+    let Some(account) = accounts::get(store, id).await? else {
+        return Ok(Err(RefreshOutcome::not_found(id)));
+    };
+    let site = sites::get(store, account.site_id).await?;
+    let Some(site) = site.filter(|site| site.status == SiteStatus::Active) else {
+        return Ok(Err(RefreshOutcome::skipped(id, "site_disabled", "site is disabled")));
+    };
+    if Platform::parse(&site.platform).is_none() {
+        let message = format!("the platform \"{}\" is unknown to this release", site.platform);
+        return Ok(Err(RefreshOutcome::skipped(id, "adapter_or_status", message)));
+    }
+    if asked == AccountStatuses::ActiveOnly && !is_asked(&account) {
+        return Ok(Err(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
+    }
+    Ok(Ok((site, account)))
 }
 
 /// Stores the models that were found, and probes them where the site asks for it. Returns `None` if the account, or one of
@@ -326,19 +338,8 @@ async fn store_changes(
     let (id, dialect) = (account.id, store.database().dialect());
     let by_tokens = !found.of_tokens.is_empty() || !found.failed_tokens.is_empty();
     let known_of_tokens = if by_tokens { availability::of_tokens_of(store, id).await? } else { Vec::new() };
-    let of_token = |token: TokenId| {
-        let from = known_of_tokens.partition_point(|row| row.token_id < token);
-        let to = known_of_tokens.partition_point(|row| row.token_id <= token);
-        &known_of_tokens[from..to]
-    };
-    // Tokens that got no list keep their models as long as there is room for them.
-    let mut room = MAX_TOKEN_MODELS.saturating_sub(found.token_models());
-    let others = found.not_listed(&known_of_tokens);
-    let (staying, going): (Vec<TokenId>, Vec<TokenId>) = others.into_iter().partition(|token| {
-        let fits = of_token(*token).len() <= room;
-        room -= if fits { of_token(*token).len() } else { 0 };
-        fits
-    });
+    let of_token = |token| models_of_token(&known_of_tokens, token);
+    let UnlistedTokens { staying, going } = UnlistedTokens::of(found, &known_of_tokens);
     // A model that a token is still routed by stays with the account.
     let of_failed = found.failed_tokens.iter().filter(|token| staying.contains(token));
     let of_failed = of_failed.flat_map(|token| of_token(*token));
@@ -369,6 +370,33 @@ async fn store_changes(
     store.batch(batch).await.map(drop)
 }
 
+/// The tokens with known models that got no list.
+struct UnlistedTokens {
+    /// Those that keep their models, as long as there is room for them.
+    staying: Vec<TokenId>,
+    going: Vec<TokenId>,
+}
+
+impl UnlistedTokens {
+    fn of(found: &DiscoveredModels, known: &[TokenModelRow]) -> Self {
+        let mut room = MAX_TOKEN_MODELS.saturating_sub(found.token_models());
+        let (staying, going) = found.not_listed(known).into_iter().partition(|token| {
+            let count = models_of_token(known, *token).len();
+            let fits = count <= room;
+            room -= if fits { count } else { 0 };
+            fits
+        });
+        Self { staying, going }
+    }
+}
+
+/// Returns the models of one token from rows that are sorted by token.
+fn models_of_token(known: &[TokenModelRow], token: TokenId) -> &[TokenModelRow] {
+    let from = known.partition_point(|row| row.token_id < token);
+    let to = known.partition_point(|row| row.token_id <= token);
+    &known[from..to]
+}
+
 /// Builds the health that follows from a discovery; none where a missing check-in stays the account's health. `has_lost`
 /// tells that tokens lost known models for lack of room.
 fn health_of(account: &AccountRow, found: &DiscoveredModels, has_lost: bool) -> Option<Statement> {
@@ -387,23 +415,31 @@ fn health_of(account: &AccountRow, found: &DiscoveredModels, has_lost: bool) -> 
     Some(health(id, HealthState::Degraded, &reason))
 }
 
-/// Returns the tokens that the account is routed by, and whether they had to be read from its site first: an account
-/// with none at all serves nothing. Returns none for an account that is not routed by tokens.
-async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec<TokenRow>, bool)> {
+/// The tokens that an account is routed by.
+#[derive(Default)]
+struct RoutedTokens {
+    rows: Vec<TokenRow>,
+    /// Whether they had to be read from the site first, and one of them is usable.
+    were_fetched: bool,
+}
+
+/// Returns the tokens that the account is routed by, from its site if none is stored: without any it serves nothing.
+/// Returns none for an account that is not routed by tokens.
+async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<RoutedTokens> {
     if serves_by(account) != ServesBy::Tokens {
-        return Ok((Vec::new(), false));
+        return Ok(RoutedTokens::default());
     }
     let rows = tokens::of_account(&jobs.core.store, account.id).await?;
     if !rows.is_empty() {
-        return Ok((rows, false));
+        return Ok(RoutedTokens { rows, were_fetched: false });
     }
-    let brought = timeout(KEY_WAIT, sync::sync_without_event(jobs, account.id)).await;
-    if !matches!(brought, Ok(Ok(Some(SyncOutcome { synced: true, .. })))) {
-        return Ok((rows, false));
+    let fetched = timeout(KEY_WAIT, sync::sync_without_event(jobs, account.id)).await;
+    if !matches!(fetched, Ok(Ok(Some(SyncOutcome { synced: true, .. })))) {
+        return Ok(RoutedTokens::default());
     }
     let rows = tokens::of_account(&jobs.core.store, account.id).await?;
-    let found = rows.iter().any(TokenRow::is_usable);
-    Ok((rows, found))
+    let were_fetched = rows.iter().any(TokenRow::is_usable);
+    Ok(RoutedTokens { rows, were_fetched })
 }
 
 /// Whether the account's models are asked for: an unhealthy account is active again once they are found.

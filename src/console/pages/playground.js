@@ -65,8 +65,11 @@ async function converse({ dialect, channel, model, further, ...conversation }, s
   const jsonBody = { model, ...body(conversation), ...further, stream: true };
   const began = performance.now();
   const since = () => performance.now() - began;
-  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} only", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
-    raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true };
+  const note = channel ? `\n# ${t("through channel {id} only", "只经通道 {id}", { id: channel })}` : "";
+  const exchange = {
+    request: `POST ${path}${note}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
+    raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true,
+  };
   // The longer the answer is, the less often it is drawn.
   let timer = null;
   const show = () => { clearTimeout(timer); timer = null; tell({ ...exchange, at: { ...exchange.at } }); };
@@ -74,7 +77,8 @@ async function converse({ dialect, channel, model, further, ...conversation }, s
   const hear = (text) => { if (exchange.raw.length < MOST) exchange.raw = (exchange.raw + text).slice(0, MOST); };
   show();
   try {
-    const answer = await send("POST", "/api/test/proxy/stream", { signal, timeoutMs: 0, body: { path, jsonBody, ...(channel && { forcedChannelId: Number(channel) }) } });
+    const requested = { path, jsonBody, ...(channel && { forcedChannelId: Number(channel) }) };
+    const answer = await send("POST", "/api/test/proxy/stream", { signal, timeoutMs: 0, body: requested });
     exchange.status = answer.status;
     exchange.at.begun = since();
     for await (const event of events(heard(answer, hear))) {
@@ -99,8 +103,9 @@ async function converse({ dialect, channel, model, further, ...conversation }, s
 
 function Exchange({ exchange }) {
   const whole = exchange.at.ended ?? Math.max(...Object.values(exchange.at));
+  const steps = Object.entries(STEPS()).filter(([key]) => exchange.at[key] !== undefined);
   return html`
-    <${Section} title=${t("Timeline", "时间线")}><ol class="timeline">${Object.entries(STEPS()).filter(([key]) => exchange.at[key] !== undefined).map(([key, label]) => html`<li key=${key}>
+    <${Section} title=${t("Timeline", "时间线")}><ol class="timeline">${steps.map(([key, label]) => html`<li key=${key}>
       <span>${label}</span><span class="number">${duration(Math.round(exchange.at[key]))}</span>
       <${Bar} value=${whole ? (exchange.at[key] / whole) * 100 : 0} label=${`${label}: ${duration(Math.round(exchange.at[key]))}`} /></li>`)}</ol><//>
     <${Section} title=${t("Request")}><${Copyable} label=${t("Request")} text=${exchange.request} /><//>
@@ -134,24 +139,31 @@ export function Page() {
   const ask = async (conversation) => {
     change({ messages: conversation, draft: "" });
     stop.current = new AbortController();
-    const ended = await converse({ dialect, channel, model, system: system.trim(), messages: conversation, further }, stop.current.signal, (seen) => change({ exchange: seen }));
+    const request = { dialect, channel, model, system: system.trim(), messages: conversation, further };
+    const ended = await converse(request, stop.current.signal, (seen) => change({ exchange: seen }));
     if (ended.text) change({ messages: [...conversation, { role: "assistant", content: ended.text, isCut: Boolean(ended.isStopped || ended.failure) }] });
   };
-  const submit = (event) => { event?.preventDefault(); if (model && draft.trim() && further && !isRunning) ask([...messages, { role: "user", content: draft }]); };
+  const submit = (event) => {
+    event?.preventDefault();
+    if (model && draft.trim() && further && !isRunning) ask([...messages, { role: "user", content: draft }]);
+  };
   const waits = messages.at(-1)?.role === "user" && !isRunning;
   const said = [...messages, ...(isRunning && exchange.text ? [{ content: exchange.text }] : [])];
   return html`<div class="columns">
     <div>
-      <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Start over")}</button>`}>
+      <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`
+        <button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Start over")}</button>`}>
         <div class="filters many">
           <${Field} label=${t("Model")} value=${asked} onChange=${(name) => setQuery({ model: name, channel: "" })} list="models-known" from=${[routes]} />
           <datalist id="models-known">${namesLike(model, routes.value).map((name) => html`<option value=${name} />`)}</datalist>
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => setQuery({ channel: id })} />
-          <${Field} label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
+          <${Field} label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")}
+            choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
         <details open=${system + fields !== ""}><summary>${t("System prompt, further fields", "系统提示、其他字段")}</summary>
           <${Field} kind="area" label=${t("System prompt", "系统提示")} value=${system} onChange=${option("system")} />
-          <${Field} kind="area" class="mono" label=${t("Further fields of the request, as JSON", "请求的其他字段，JSON")} placeholder='{"temperature": 0.2}' value=${fields} onChange=${option("fields")}
+          <${Field} kind="area" class="mono" label=${t("Further fields of the request, as JSON", "请求的其他字段，JSON")}
+            placeholder='{"temperature": 0.2}' value=${fields} onChange=${option("fields")}
             failure=${further ? undefined : t("This is not a JSON object.", "不是 JSON 对象。")} /></details>
         <div aria-live="polite" aria-busy=${isRunning}>
           ${said.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You", "你") : t("Model")}</b>
@@ -170,6 +182,7 @@ export function Page() {
       <//>
     </div>
     <div>${exchange ? html`<${Exchange} exchange=${exchange} /><a href=${href("/log", { search: model })}>${t("Log")}</a>`
-      : html`<${Section}><div class="empty">${t("What is sent and what comes back. It counts and is logged like any request.", "发出和收到的内容。请求照常计数并记入日志。")}</div><//>`}</div>
+      : html`<${Section}><div class="empty">${t("What is sent and what comes back. It counts and is logged like any request.",
+        "发出和收到的内容。请求照常计数并记入日志。")}</div><//>`}</div>
   </div>`;
 }

@@ -19,7 +19,10 @@ export function Search({ pages, onClose }) {
       ...pages.map(([path, name]) => ["", t(name), path]),
       ...sites.map((site) => [t("Site"), site.name, "/sites", { open: `s${site.id}` }]),
       ...accounts.map((one) => [t("Account"), joined(siteOf.get(one.siteId), nameOf(one)), "/sites", { open: `a${one.id}` }]),
-      ...(routes ?? []).map(({ id, displayName, modelPattern }) => [t("Model"), displayName || modelPattern, "/routes", { q: displayName || modelPattern, open: id }]),
+      ...(routes ?? []).map(({ id, displayName, modelPattern }) => {
+        const name = displayName || modelPattern;
+        return [t("Model"), name, "/routes", { q: name, open: id }];
+      }),
       ...(keys?.items ?? []).map(({ id, name }) => [t("Key"), name, "/keys", { open: id }]),
     ].map((one) => ({ one, text: one[1].toLowerCase() }));
   }, [tree, routes, keys]);
@@ -37,10 +40,13 @@ export function Search({ pages, onClose }) {
     if (by || event.key === "Enter") event.preventDefault();
   };
   return html`<${Dialog} title=${t("Search")} onClose=${onClose}>
-    <input role="combobox" aria-label=${t("Search")} aria-expanded="true" aria-controls="found" aria-activedescendant=${shown.length ? `found-${at}` : undefined} autocomplete="off" autofocus
-      placeholder=${t("Page, site, account, model or key", "页面、站点、账号、模型或密钥")} value=${typed} onInput=${(event) => { setTyped(event.target.value); choose(0); }} onKeyDown=${press} />
+    <input role="combobox" aria-label=${t("Search")} aria-expanded="true" aria-controls="found"
+      aria-activedescendant=${shown.length ? `found-${at}` : undefined} autocomplete="off" autofocus
+      placeholder=${t("Page, site, account, model or key", "页面、站点、账号、模型或密钥")} value=${typed}
+      onInput=${(event) => { setTyped(event.target.value); choose(0); }} onKeyDown=${press} />
     ${reads.map((read) => html`<${Failed} of=${read} />`)}
-    <ul class="found" id="found" role="listbox" aria-label=${t("Search")}>${shown.map((row, index) => html`<li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(row)}>
+    <ul class="found" id="found" role="listbox" aria-label=${t("Search")}>${shown.map((row, index) => html`
+      <li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(row)}>
       <bdi>${row.one[1]}</bdi> <span class="quiet">${row.one[0]}</span></li>`)}</ul>
     <p class="hint" role="status">${count(found.length, "{count} found", "{count} found", "找到 {count} 项")}</p><//>`;
 }

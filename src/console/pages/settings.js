@@ -4,7 +4,10 @@ import { go, useAddress } from "../address.js";
 import { Failure, get, post, put, token } from "../api.js";
 import { useRead } from "../data.js";
 import { duration } from "../format.js";
-import { Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, merged, newKey, partsOf, useDraft, useRef, useState, without } from "../parts.js";
+import {
+  Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, merged, newKey, partsOf, useDraft, useRef,
+  useState, without,
+} from "../parts.js";
 import { currentLanguage, t } from "../words.js";
 import { FORMS } from "./settings/table.js";
 import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
@@ -21,7 +24,9 @@ function time(minute, hour) {
   if (hour === "*") return t("every hour at minute {minute}", "每小时第 {minute} 分", { minute });
   const [, hours] = /^\*\/(\d+)$/.exec(hour) ?? [];
   if (hours) return t("every {hours} hours at minute {minute}", "每 {hours} 小时第 {minute} 分", { hours, minute });
-  return NUMBERS.test(hour) ? t("at {times}", "{times}", { times: hour.split(",").flatMap((one) => minute.split(",").map((other) => `${two(one)}:${two(other)}`)).join(", ") }) : null;
+  if (!NUMBERS.test(hour)) return null;
+  const times = hour.split(",").flatMap((one) => minute.split(",").map((other) => `${two(one)}:${two(other)}`));
+  return t("at {times}", "{times}", { times: times.join(", ") });
 }
 
 function cronWords(text) {
@@ -75,7 +80,8 @@ function usualWords(kind, usual, choices) {
 
 function Brands({ label, value, onChange }) {
   const list = useRead("/api/settings/brand-list");
-  return html`<${Pick} label=${label} from=${[list]} options=${(list.value?.brands ?? []).map((name) => ({ key: name, text: name }))} chosen=${value} onChange=${onChange} />`;
+  const options = (list.value?.brands ?? []).map((name) => ({ key: name, text: name }));
+  return html`<${Pick} label=${label} from=${[list]} options=${options} chosen=${value} onChange=${onChange} />`;
 }
 
 function Setting({ row, held, edit, onEdit, zone }) {
@@ -87,8 +93,8 @@ function Setting({ row, held, edit, onEdit, zone }) {
   const hint = [kind === "cron" && cronWords(value) && `${cronWords(value)} (${zone})`, usualWords(kind, usual, choices)].filter(Boolean).join(" · ");
   const shared = { label, value, failure, hint, onChange: onEdit };
   switch (kind) {
-    case "secret": return html`<${Kept} label=${label} kind=${field.endsWith("Url") ? "text" : "password"} stored=${held} mayGo=${field !== "proxyToken"} value=${edit}
-      onChange=${(typed) => onEdit(typed === "" ? undefined : typed)} />`;
+    case "secret": return html`<${Kept} label=${label} kind=${field.endsWith("Url") ? "text" : "password"} stored=${held}
+      mayGo=${field !== "proxyToken"} value=${edit} onChange=${(typed) => onEdit(typed === "" ? undefined : typed)} />`;
     case "brands": return html`<${Brands} ...${shared} />`;
     case "choice": return html`<${Field} ...${shared} choices=${choices.map(([name, words]) => [name, t(words)])} />`;
     case "list": case "json": return html`<${Field} ...${shared} kind="area" class="mono" rows=${kind === "json" ? 14 : 4} />`;
@@ -126,13 +132,16 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
     }
     const stored = await put("/api/settings/runtime", body);
     read.set(stored);
-    setLimited(changed.filter((row) => kindOf(row) === "number" && valueAt(stored, row[0]) !== valueAt(body, row[0])).map(([field, , english, chinese]) => [t(english, chinese), valueAt(stored, field)]));
+    const moved = changed.filter((row) => kindOf(row) === "number" && valueAt(stored, row[0]) !== valueAt(body, row[0]));
+    setLimited(moved.map(([field, , english, chinese]) => [t(english, chinese), valueAt(stored, field)]));
   };
   return html`<${Section} title=${t(title, chineseTitle)}>
     <${Form} keeps draft=${draft} act=${save} disabled=${read.failure !== null}>
-      ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row)} zone=${read.value.serverTimeZone} />
+      ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row)}
+          zone=${read.value.serverTimeZone} />
         ${beside[row[0]]?.(edits[row[0]], heldOf(row), edit(row))}`)}
-      ${limited.map(([name, value]) => html`<${Note} kind="warn">${t("{name}: {value} was saved instead, the nearest allowed.", "{name}：已改存最接近的允许值 {value}。", { name, value })}<//>`)}
+      ${limited.map(([name, value]) => html`<${Note} kind="warn">${t("{name}: {value} was saved instead, the nearest allowed.",
+        "{name}：已改存最接近的允许值 {value}。", { name, value })}<//>`)}
     <//><//>`;
 }
 
@@ -151,17 +160,21 @@ function AdminToken({ value }) {
   const secret = (name, label, hint) => field(name, label, { kind: "password", hint });
   return html`<${Section} title=${t("Admin token")}>
     ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
-    ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.", "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
-    <${Form} draft=${draft} act=${change} verb=${t("Change the token", "修改令牌")} done=${t("The new token is in use.", "新令牌已生效。")} disabled=${!old || !fresh}>
+    ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.",
+      "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
+    <${Form} draft=${draft} act=${change} verb=${t("Change the token", "修改令牌")}
+      done=${t("The new token is in use.", "新令牌已生效。")} disabled=${!old || !fresh}>
       ${secret("old", t("Current token", "当前令牌"))}
-      ${secret("fresh", t("New token"), t("6 to 512 ASCII characters, blanks only inside. It applies at once, everywhere.", "6 至 512 个 ASCII 字符，首尾不含空格，立即在各处生效。"))}
+      ${secret("fresh", t("New token"), t("6 to 512 ASCII characters, blanks only inside. It applies at once, everywhere.",
+        "6 至 512 个 ASCII 字符，首尾不含空格，立即在各处生效。"))}
       ${secret("again", t("New token again", "再次输入新令牌"))}
     <//><//>`;
 }
 
 function ProxyTest({ typed }) {
   const test = () => post("/api/settings/system-proxy/test", typed ? { proxyUrl: typed } : {});
-  return html`<${Action} act=${test} done=${(answer) => t("The proxy works: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
+  return html`<${Action} act=${test} done=${(answer) => t("The proxy works: {status} in {time}",
+    "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
 }
 
 // Shows a token that was generated here; a typed one stays hidden.
@@ -174,9 +187,12 @@ function MadeUp({ typed, edit }) {
 const besideAccess = (value) => ({
   adminIpAllowlist: (typed, held, edit) => {
     const list = typed === undefined ? held : partsOf(typed);
+    const locksOut = typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp);
     return html`<p class="hint">${t("Your address: {address}", "您的地址：{address}", { address: value.currentAdminIp })}</p>
-      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("If none of these networks contains it, this list would lock you out and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
-        ${" "}<${Link} act=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}<//><//>`}`;
+      ${locksOut && html`<${Note} kind="warn">${t("If none of these networks contains it, this list would lock you out and is refused.",
+        "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
+        ${" "}<${Link} act=${() => edit([...list, value.currentAdminIp].join("\n"))}>${
+          t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}<//><//>`}`;
   },
   proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
     <${MadeUp} typed=${typed} edit=${edit} />`,
@@ -185,8 +201,12 @@ const besideAccess = (value) => ({
 
 // === the page ===
 
-const TABS = () => [["routing", t("Routing", "路由")], ["limits", t("Limits", "限制")], ["jobs", t("Schedules", "计划")], ["notices", t("Notices", "通知")], ["models", t("Models")], ["traces", t("Traces")],
-  ["rewriting", t("Rewriting", "改写")], ["access", t("Access", "访问")], ["backup", t("Backup", "备份")], ["tasks", t("Tasks")], ["events", t("Events")], ["maintenance", t("Maintenance", "维护")], ["database", t("Database")], ["updates", t("Updates")], ["about", t("About")]];
+const TABS = () => [
+  ["routing", t("Routing", "路由")], ["limits", t("Limits", "限制")], ["jobs", t("Schedules", "计划")],
+  ["notices", t("Notices", "通知")], ["models", t("Models")], ["traces", t("Traces")], ["rewriting", t("Rewriting", "改写")],
+  ["access", t("Access", "访问")], ["backup", t("Backup", "备份")], ["tasks", t("Tasks")], ["events", t("Events")],
+  ["maintenance", t("Maintenance", "维护")], ["database", t("Database")], ["updates", t("Updates")], ["about", t("About")],
+];
 const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, database: Database, updates: Updates, about: About };
 
 // Shows the result of each channel, even if all failed.
@@ -201,7 +221,9 @@ function NoticeTest() {
   };
   return html`<${Section} title=${t("Test", "测试")} actions=${html`<${Action} act=${test}>${t("Send a test notice", "发送测试通知")}<//>`}>
     <p class="quiet">${t("The saved settings are tested.", "测试使用已保存的设置。")}</p>
-    <ul aria-live="polite">${channels.map((one) => html`<li key=${one.channel}><${Badge} kind=${one.success ? "good" : "bad"}>${one.success ? t("sent", "已发送") : t("failed")}<//> ${one.channel} <bdi>${one.message}</bdi></li>`)}</ul><//>`;
+    <ul aria-live="polite">${channels.map((one) => html`<li key=${one.channel}>
+      <${Badge} kind=${one.success ? "good" : "bad"}>${one.success ? t("sent", "已发送") : t("failed")}<//>
+      ${" "}${one.channel} <bdi>${one.message}</bdi></li>`)}</ul><//>`;
 }
 
 export function Page() {
@@ -219,5 +241,6 @@ export function Page() {
       <${Failed} of=${read} />
       ${tab === "notices" && html`<${NoticeTest} />`}
       <div class="columns">${tab === "access" && html`<${AdminToken} value=${read.value} />`}
-        ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits} before=${before.current} beside=${beside} />`)}</div>`}</div>`;
+        ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits}
+          before=${before.current} beside=${beside} />`)}</div>`}</div>`;
 }

@@ -13,7 +13,7 @@ export default {
     const code = sources();
     const { CHINESE } = await import(new URL("chinese.js", CONSOLE));
     const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort().join();
-    const beside = [...code.matchAll(/\bt\("([^"]+)"(?:, "([^"]+)")?/g)].map(([, english, chinese]) => [english, chinese ?? CHINESE[english]]);
+    const beside = [...code.matchAll(/\bt\(\s*"([^"]+)"(?:,\s+"([^"]+)")?/g)].map(([, english, chinese]) => [english, chinese ?? CHINESE[english]]);
     assert.deepEqual(beside.filter(([english, chinese]) => !chinese || values(english) !== values(chinese)), []);
     // Some texts are keyed by words of the server: codes, and the results of an import.
     const fromServer = /^[a-z]+([_.-][a-z]+)+$|^(updated|deleted|unauthorized|checkin|balance|token|proxy|status|task|settings|warning|auth|system|none|maintenance)$/;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! run_off_workers   on a thread where no request waits behind it
-//! Pace              in pieces, one at a time, with rests between them: ▇▁▁▁▁▇▁▁▁▁▇▁▁▁▁
+//! Pace              in pieces, one at a time, with pauses between them: ▇▁▁▁▁▇▁▁▁▁▇▁▁▁▁
 //! ComputePauses     the same within one computation, on such a thread
 //! ```
 //!
@@ -23,22 +23,22 @@ use crate::fence;
 use crate::idle_thread::{run_on_idle_thread, yield_thread};
 use crate::store;
 
-/// The length of a rest, as a multiple of the piece of work before it.
-const REST: u32 = 4;
-/// The time after which a computation rests.
+/// The length of a pause, as a multiple of the piece of work before it.
+const PAUSE_FACTOR: u32 = 4;
+/// The time after which a computation pauses.
 const PIECE: Duration = Duration::from_micros(200);
 /// The steps of a computation between two looks at the clock.
 const STEPS: u32 = 32;
-/// The longest rest: work that took longer has waited for something other than the processor.
-const LONGEST: Duration = Duration::from_millis(100);
+/// The longest pause: work that took longer has waited for something other than the processor.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pace of work that is done in pieces.
 pub struct Pace {
     /// When the next piece may begin; locked by the piece under way.
-    rested: Mutex<Instant>,
+    next_at: Mutex<Instant>,
 }
 
-/// The rests of one computation on a thread of its own.
+/// The pauses of one computation on a thread of its own.
 pub struct ComputePauses {
     began: Cell<Instant>,
     steps: Cell<u32>,
@@ -51,7 +51,7 @@ impl Default for ComputePauses {
 }
 
 impl ComputePauses {
-    /// Marks the end of a step, which takes microseconds at most. Rests when the steps have taken long enough.
+    /// Marks the end of a step, which takes microseconds at most. Pauses when the steps have taken long enough.
     pub fn step(&self) {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() < STEPS {
@@ -61,7 +61,7 @@ impl ComputePauses {
         yield_thread();
         let took = self.began.get().elapsed();
         if took >= PIECE {
-            thread::sleep((took * REST).min(LONGEST));
+            thread::sleep((took * PAUSE_FACTOR).min(LONGEST_PAUSE));
             self.began.set(Instant::now());
         }
     }
@@ -69,19 +69,19 @@ impl ComputePauses {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { rested: Mutex::new(Instant::now()) }
+        Self { next_at: Mutex::new(Instant::now()) }
     }
 }
 
 impl Pace {
-    /// Does a piece of work when the pieces before it are done and rested from.
+    /// Does a piece of work when the pieces before it are done and the pause is over.
     pub async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut rested = self.rested.lock().await;
-        sleep_until(*rested).await;
+        let mut next_at = self.next_at.lock().await;
+        sleep_until(*next_at).await;
         let began = Instant::now();
         let value = work.await;
         let now = Instant::now();
-        *rested = now + ((now - began) * REST).min(LONGEST);
+        *next_at = now + ((now - began) * PAUSE_FACTOR).min(LONGEST_PAUSE);
         value
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_piece_waits_until_the_one_before_is_done_and_rested_from() {
+    async fn a_piece_waits_until_the_one_before_is_done_and_the_pause_is_over() {
         let (pace, began) = (Pace::default(), Instant::now());
         let piece = |took: u64| {
             pace.piece(async move {

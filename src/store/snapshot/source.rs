@@ -60,6 +60,21 @@ struct KnownAccount {
     channels: Vec<ChannelId>,
 }
 
+/// What channels are built from, besides their rows and accounts.
+struct ChannelParts<'a> {
+    tokens: &'a BTreeMap<TokenId, TokenRow>,
+    units: &'a Units,
+    /// The credentials that accounts have of their own.
+    own_credentials: &'a FastMap<AccountId, Credential>,
+}
+
+/// A channel in the next snapshot.
+struct PlacedChannel {
+    id: ChannelId,
+    route_id: RouteId,
+    account_id: AccountId,
+}
+
 /// A change that is being applied to the next snapshot.
 struct Edit<'a> {
     source: &'a Source,
@@ -101,8 +116,8 @@ impl Source {
             source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
         }
         let own_credentials = source.load_accounts(store, &builder, &sites).await?;
-        let mut channels =
-            source.load_channels(store, &builder, (&token_rows, &units, &own_credentials)).await?;
+        let parts = ChannelParts { tokens: &token_rows, units: &units, own_credentials: &own_credentials };
+        let mut channels = source.load_channels(store, &builder, parts).await?;
         let route = |row: &RouteRow| build_route(row, channels.remove(&row.id).unwrap_or_default());
         let routes = route_rows.iter().map(route).collect();
         live.retain(
@@ -151,12 +166,9 @@ impl Source {
         &mut self,
         store: &Store,
         builder: &Builder<'_>,
-        (tokens, units, own_credentials): (
-            &BTreeMap<TokenId, TokenRow>,
-            &Units,
-            &FastMap<AccountId, Credential>,
-        ),
+        parts: ChannelParts<'_>,
     ) -> Result<BTreeMap<RouteId, Vec<Arc<Channel>>>> {
+        let ChannelParts { tokens, units, own_credentials } = parts;
         let mut channels: BTreeMap<RouteId, Vec<Arc<Channel>>> = BTreeMap::new();
         let mut after = ChannelId::ZERO;
         loop {
@@ -233,7 +245,7 @@ impl Source {
             }
         }
         edit.remove(rows, touched);
-        let mut placed: Vec<(ChannelId, RouteId, AccountId)> = Vec::new();
+        let mut placed: Vec<PlacedChannel> = Vec::new();
         for (place, row) in rows.channels.values().enumerate() {
             if place % PORTION == PORTION - 1 {
                 yield_now().await;
@@ -250,7 +262,8 @@ impl Source {
             let channel = builder.channel(row, account, own, token);
             let channel = with_members(&builder, channel, row, &rows.units, find);
             if edit.place(rows, Arc::new(channel)) {
-                placed.push((row.id, row.route_id, row.account_id));
+                let (id, route_id, account_id) = (row.id, row.route_id, row.account_id);
+                placed.push(PlacedChannel { id, route_id, account_id });
             }
         }
         // For accounts that did not change themselves, only their site is new.
@@ -301,9 +314,8 @@ impl Source {
         }
     }
 
-    /// Records the routes and accounts of placed and removed channels. `placed` holds channels with their
-    /// routes and accounts.
-    fn note_channels(&mut self, placed: &[(ChannelId, RouteId, AccountId)], gone: &[Arc<Channel>]) {
+    /// Records the routes and accounts of placed and removed channels.
+    fn note_channels(&mut self, placed: &[PlacedChannel], gone: &[Arc<Channel>]) {
         let mut of_accounts: BTreeMap<AccountId, HashSet<ChannelId>> = BTreeMap::new();
         for channel in gone {
             self.owners.remove(&channel.id);
@@ -314,9 +326,9 @@ impl Source {
                 known.channels.retain(|id| !gone.contains(id));
             }
         }
-        for (id, route, account) in placed {
-            if self.owners.insert(*id, *route).is_none()
-                && let Some(known) = self.accounts.get_mut(account)
+        for PlacedChannel { id, route_id, account_id } in placed {
+            if self.owners.insert(*id, *route_id).is_none()
+                && let Some(known) = self.accounts.get_mut(account_id)
             {
                 known.channels.push(*id);
             }

@@ -135,7 +135,7 @@ mod tests {
             })
         };
         let pieces = tokio::join!(piece(10), piece(2_000), piece(0), piece(0));
-        // Ten milliseconds and a rest of forty; two seconds and the longest rest.
+        // Ten milliseconds and a pause of forty; two seconds and the longest pause.
         assert_eq!(pieces, (0, 50, 2_150, 2_150));
     }
 }

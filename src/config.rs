@@ -254,17 +254,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         port: vars.port(),
         desktop_port: vars.desktop_port(),
         data_dir: PathBuf::from(vars.text("DATA_DIR", "./data")),
-        log_level: vars.one_of(
-            "LOG_LEVEL",
-            &[
-                ("info", LevelFilter::Info),
-                ("error", LevelFilter::Error),
-                ("warn", LevelFilter::Warn),
-                ("debug", LevelFilter::Debug),
-                ("trace", LevelFilter::Trace),
-                ("off", LevelFilter::Off),
-            ],
-        ),
+        log_level: vars.one_of("LOG_LEVEL", LOG_LEVELS),
         time_zone,
         time_zone_name,
         require_strong_tokens,
@@ -292,11 +282,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         request_header_timeout: vars.seconds("REQUEST_HEADER_TIMEOUT_SEC", 60, 1),
         client_idle_timeout: vars.seconds("CLIENT_IDLE_TIMEOUT_SEC", 60, 1),
         shutdown_grace: vars.seconds("SHUTDOWN_GRACE_SEC", 30, 0),
-        rate_limits: RateLimits {
-            request_max: vars.integer("REQUEST_RATE_LIMIT_MAX", 12_000, 1, u32::MAX.into()) as u32,
-            authenticated_max: vars.integer("AUTHENTICATED_RATE_LIMIT_MAX", 1_200, 1, u32::MAX.into()) as u32,
-            window: vars.millis("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000),
-        },
+        rate_limits: rate_limits(&mut vars),
         proxy: ProxyConfig::read(&mut vars),
         codex_user_agent: vars.header("CODEX_HEADER_DEFAULTS_USER_AGENT"),
         codex_beta_features: vars.header("CODEX_HEADER_DEFAULTS_BETA_FEATURES"),
@@ -317,6 +303,24 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
     vars.warn_of_unused();
     vars.refuse_unreadable(runtime::variables());
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
+}
+
+/// The values of `LOG_LEVEL`; the first is the default.
+const LOG_LEVELS: &[(&str, LevelFilter)] = &[
+    ("info", LevelFilter::Info),
+    ("error", LevelFilter::Error),
+    ("warn", LevelFilter::Warn),
+    ("debug", LevelFilter::Debug),
+    ("trace", LevelFilter::Trace),
+    ("off", LevelFilter::Off),
+];
+
+fn rate_limits(vars: &mut Vars<'_>) -> RateLimits {
+    RateLimits {
+        request_max: vars.integer("REQUEST_RATE_LIMIT_MAX", 12_000, 1, u32::MAX.into()) as u32,
+        authenticated_max: vars.integer("AUTHENTICATED_RATE_LIMIT_MAX", 1_200, 1, u32::MAX.into()) as u32,
+        window: vars.millis("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000),
+    }
 }
 
 impl DatabaseConfig {

@@ -11,7 +11,7 @@
 //! | `other_instances`, `leadership` | instances on the same database: following their changes; which instance does the work for all |
 //! | `accounts` | the setup after a new credential; the health of an account from its site's answers; a check of all accounts |
 //! | `models` | the models of one account, of all accounts, and after a change of tokens; the results for callers |
-//! | `rebuild`, `rebuild_scope` | the routes and channels that follow from the models |
+//! | `rebuild`, `rebuild_scope`, `rebuild_rows` | the routes and channels that follow from the models |
 //! | `tokens` | the tokens of one account, synced with the list of its site |
 //! | `balances` | the balances of accounts; the alert when one runs low; what accounts earned in a day |
 //! | `checkin`, `announcements` with `announcement_turn`, `summary` | daily check-ins; the announcements of sites; the daily summary notice |
@@ -48,6 +48,7 @@ pub mod prices;
 pub mod probe;
 pub mod quotas;
 pub mod rebuild;
+pub mod rebuild_rows;
 pub mod rebuild_scope;
 pub mod rekey;
 pub mod retention;

@@ -14,7 +14,7 @@ use crate::admin::routes::input::usable_pattern;
 use crate::admin::routes::view::{RouteIndex, is_exact};
 use crate::admin::schema::Object;
 use crate::ids::{AccountId, ChannelId, TokenId};
-use crate::jobs::rebuild::serves_by;
+use crate::jobs::rebuild_rows::serves_by;
 use crate::routing::ModelPattern;
 use crate::routing::pattern::alias_equal;
 use crate::routing::rebuild::{Credential, ServesBy};

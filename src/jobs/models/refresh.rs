@@ -30,7 +30,7 @@ use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
 pub use crate::jobs::rebuild::rebuild;
-use crate::jobs::rebuild::serves_by;
+use crate::jobs::rebuild_rows::serves_by;
 use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::SyncOutcome;

@@ -88,6 +88,20 @@ struct QueuedNotice {
     signature: Option<u64>,
 }
 
+/// An event to store and a notice to send, or one of them.
+struct Alert {
+    event: Option<PendingEvent>,
+    notice: Option<QueuedNotice>,
+}
+
+impl Alert {
+    fn title(&self) -> &str {
+        let notice = self.notice.as_ref().map(|queued| queued.notice.title.as_str());
+        let event = || self.event.as_ref().map(|pending| pending.event.title.as_str());
+        notice.or_else(event).unwrap_or_default()
+    }
+}
+
 impl Notifier {
     pub fn new(client: Arc<Client>, settings: Arc<ArcSwap<Settings>>, store: Store, config: &Config) -> Self {
         let zone = Zone { zone: config.time_zone.clone(), name: config.time_zone_name.clone() };
@@ -128,7 +142,7 @@ impl Notifier {
             }
             None => 0,
         };
-        self.enqueue(None, Some(QueuedNotice { notice, merged, signature }));
+        self.enqueue(Alert { event: None, notice: Some(QueuedNotice { notice, merged, signature }) });
     }
 
     /// Stores an event and sends it as a notice, both in the background, unless one about the same `subject` was sent
@@ -147,12 +161,12 @@ impl Notifier {
         }
         let event = make();
         let notice = Notice::from(&event);
-        let outgoing = notice_due.map(|merged| QueuedNotice { notice, merged, signature: Some(signature) });
-        let pending = event_due.map(|merged| {
+        let notice = notice_due.map(|merged| QueuedNotice { notice, merged, signature: Some(signature) });
+        let event = event_due.map(|merged| {
             let message = event.message.as_deref().map(|message| with_merged(message, merged));
             PendingEvent { event: NewEvent { message, ..event }, merged, signature }
         });
-        self.enqueue(pending, outgoing);
+        self.enqueue(Alert { event, notice });
     }
 
     /// Sends a notice now, regardless of earlier ones, and reports the outcome; takes up to 22 s if a channel hangs.
@@ -206,18 +220,11 @@ impl Notifier {
         self.inner.persist(held_back).await;
     }
 
-    fn enqueue(&self, pending: Option<PendingEvent>, outgoing: Option<QueuedNotice>) {
+    fn enqueue(&self, alert: Alert) {
         let mut waiting = lock(&self.inner.waiting);
-        let title = || {
-            let notice = outgoing.as_ref().map(|outgoing| outgoing.notice.title.as_str());
-            notice
-                .or(pending.as_ref().map(|pending| pending.event.title.as_str()))
-                .unwrap_or_default()
-                .to_owned()
-        };
         let Some(waiting) = waiting.as_mut() else {
-            log::warn!("notify failed: \"{}\" came while the service was stopping", title());
-            return self.inner.take_back(pending.as_ref(), outgoing.as_ref());
+            log::warn!("notify failed: \"{}\" came while the service was stopping", alert.title());
+            return self.inner.take_back(&alert);
         };
         while let Some(ended) = waiting.try_join_next() {
             if let Err(panic) = ended {
@@ -225,41 +232,45 @@ impl Notifier {
             }
         }
         if waiting.len() >= MOST_WAITING {
-            log::warn!("notify failed: {MOST_WAITING} notifications are waiting, \"{}\" is dropped", title());
-            return self.inner.take_back(pending.as_ref(), outgoing.as_ref());
+            let title = alert.title();
+            log::warn!("notify failed: {MOST_WAITING} notifications are waiting, \"{title}\" is dropped");
+            return self.inner.take_back(&alert);
         }
         let inner = self.inner.clone();
-        waiting.spawn(async move {
-            if let Some(pending) = pending {
-                match events::insert(&inner.store, pending.event.clone()).await {
-                    Ok(_) => inner.persist_one(CooldownSubject::Event, pending.signature).await,
-                    Err(error) => {
-                        log::warn!("the event of an alert could not be stored: {error}");
-                        inner.take_back(Some(&pending), None);
-                    }
-                }
-            }
-            if let Some(outgoing) = outgoing {
-                inner.send(outgoing).await;
-            }
-        });
+        waiting.spawn(async move { inner.carry_out(alert).await });
     }
 }
 
 impl Inner {
     /// Lets the next alert and notice of this kind pass: these were not stored and not sent.
-    fn take_back(&self, pending: Option<&PendingEvent>, outgoing: Option<&QueuedNotice>) {
+    fn take_back(&self, alert: &Alert) {
         let mut recent = lock(&self.recent);
-        if let Some(pending) = pending {
-            recent.events.take_back(pending.signature, pending.merged);
+        if let Some(event) = &alert.event {
+            recent.events.take_back(event.signature, event.merged);
         }
-        if let Some(QueuedNotice { merged, signature: Some(signature), .. }) = outgoing {
+        if let Some(QueuedNotice { merged, signature: Some(signature), .. }) = &alert.notice {
             recent.notices.take_back(*signature, *merged);
         }
     }
 
-    async fn send(&self, outgoing: QueuedNotice) {
-        let QueuedNotice { notice, merged, signature } = outgoing;
+    /// Stores the event, then sends the notice.
+    async fn carry_out(&self, alert: Alert) {
+        if let Some(pending) = alert.event {
+            match events::insert(&self.store, pending.event.clone()).await {
+                Ok(_) => self.persist_one(CooldownSubject::Event, pending.signature).await,
+                Err(error) => {
+                    log::warn!("the event of an alert could not be stored: {error}");
+                    self.take_back(&Alert { event: Some(pending), notice: None });
+                }
+            }
+        }
+        if let Some(notice) = alert.notice {
+            self.send(notice).await;
+        }
+    }
+
+    async fn send(&self, queued: QueuedNotice) {
+        let QueuedNotice { notice, merged, signature } = queued;
         let _slot = self.slots.acquire().await;
         let report = self.deliver(&notice, merged).await;
         let Some(signature) = signature else { return };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `state`, `timetable` | what jobs keep between runs; when each job runs, and the start and stop of all |
 //! | `schedule`, `tasks` | repeats each job without overlap; long operations that an operator starts and looks up by id |
-//! | `concurrency`, `pace` | work on many accounts, limited in total and per site; pauses in work that keeps the processor busy |
+//! | `concurrency`, `pace`, `run_status` | work on many accounts, limited in total and per site; pauses in work that keeps the processor busy; how work on one account ended |
 //! | `sessions` | the client of a stored account at its site, with or without a session; the renewal of sessions |
 //! | `oauth` | accounts that are connected by a login in a browser |
 //! | `rotated_token` | stores a token that is issued only once |
@@ -53,6 +53,7 @@ pub mod rebuild_scope;
 pub mod rekey;
 pub mod retention;
 mod rotated_token;
+pub mod run_status;
 pub mod schedule;
 pub mod sessions;
 mod state;

@@ -75,7 +75,7 @@ impl BalanceView {
                 used: used.rounded(),
                 quota: quota.rounded(),
                 skipped: true,
-                reason: Some(*reason),
+                reason: Some(reason.as_str()),
                 ..Self::default()
             },
         }

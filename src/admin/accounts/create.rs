@@ -26,10 +26,10 @@ use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
-use crate::jobs::models::outcome::RefreshStatus;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
+use crate::jobs::run_status::RunStatus;
 use crate::jobs::tasks::{self, Done};
 use crate::key_mask::is_mask;
 use crate::routing::Site;
@@ -223,7 +223,7 @@ async fn initialise(jobs: Arc<Jobs>, id: AccountId) -> tasks::Outcome {
     let refresh = refresh::refresh_account(&jobs, id).await;
     // Rows may exist already (typed by hand, or kept from before): the routes are rebuilt in any case.
     let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await?;
-    if refresh.status == RefreshStatus::Failed {
+    if refresh.status == RunStatus::Failed {
         return Err(refresh.error_message);
     }
     let message =

@@ -14,11 +14,11 @@ use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::{Admin, guard, secrets};
 use crate::http::{self, Query, Request, Response};
 use crate::ids::AccountId;
-use crate::jobs::models::outcome::RefreshStatus;
 use crate::jobs::models::refresh::refresh_whatever_status;
 use crate::jobs::oauth::provider_client::client_of;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
+use crate::jobs::run_status::RunStatus;
 use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 use crate::store::accounts::{self, AccountPatch, AccountRow};
@@ -89,7 +89,7 @@ pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Respon
     let outcome = refresh_whatever_status(&admin.jobs, id).await;
     rebuild_in(&admin.jobs, Scope::of_accounts([id])).await?;
     let (account, _) = find(&admin.core.store, id).await?;
-    let is_refreshed = outcome.status == RefreshStatus::Success;
+    let is_refreshed = outcome.status == RunStatus::Success;
     let body = json!({
         "success": true,
         "accountId": id,

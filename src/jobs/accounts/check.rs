@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
-use crate::jobs::balances::balance::{BalanceReading, Failure};
+use crate::jobs::balances::balance::{BalanceReading, Failure, NotAsked};
+use crate::jobs::run_status::RunStatus;
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthSource, HealthState};
 use crate::store::sites::{self, SiteStatus};
@@ -38,8 +39,7 @@ pub struct AccountCheck {
     pub account_id: AccountId,
     pub username: Option<String>,
     pub site_name: String,
-    /// `success`, `failed` or `skipped`.
-    pub status: &'static str,
+    pub status: RunStatus,
     pub state: HealthState,
     pub message: String,
 }
@@ -67,25 +67,29 @@ async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Acco
         message: message.to_owned(),
     };
     if account.status == AccountStatus::Disabled {
-        return Ok(checked("skipped", HealthState::Disabled, "account disabled"));
+        return Ok(checked(RunStatus::Skipped, HealthState::Disabled, "account disabled"));
     }
     if site.as_ref().is_none_or(|site| site.status != SiteStatus::Active) {
-        return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
+        return Ok(checked(RunStatus::Skipped, HealthState::Disabled, "site disabled"));
     }
     let message = match timeout(LIMIT, balance::refresh(jobs, account.id)).await {
         Ok(Ok(BalanceReading::Read(_))) => {
             let now = accounts::get(&jobs.core.store, account.id).await?.and_then(|account| account.health);
             let state = now.map_or(HealthState::Healthy, |health| health.state);
-            return Ok(checked("success", state, "balance read"));
+            return Ok(checked(RunStatus::Success, state, "balance read"));
         }
-        Ok(Ok(BalanceReading::Stored { reason: "site_disabled", .. })) => {
-            return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
+        Ok(Ok(BalanceReading::Stored { reason: NotAsked::SiteDisabled, .. })) => {
+            return Ok(checked(RunStatus::Skipped, HealthState::Disabled, "site disabled"));
         }
-        Ok(Ok(BalanceReading::Stored { .. })) => {
-            return Ok(checked("skipped", HealthState::Unknown, "an API key has no balance to read"));
+        Ok(Ok(BalanceReading::Stored { reason: NotAsked::ProxyOnly, .. })) => {
+            return Ok(checked(
+                RunStatus::Skipped,
+                HealthState::Unknown,
+                "an API key has no balance to read",
+            ));
         }
         Ok(Err(Failure::NoAccount)) => {
-            return Ok(checked("skipped", HealthState::Unknown, "account not found"));
+            return Ok(checked(RunStatus::Skipped, HealthState::Unknown, "account not found"));
         }
         Ok(Err(Failure::Store(error))) => return Err(error),
         Ok(Err(failure)) => failure.to_string(),
@@ -100,7 +104,7 @@ async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Acco
             message
         }
     };
-    Ok(checked("failed", HealthState::Unhealthy, &message))
+    Ok(checked(RunStatus::Failed, HealthState::Unhealthy, &message))
 }
 
 fn summary(results: &[AccountCheck]) -> Summary {
@@ -113,8 +117,8 @@ fn summary(results: &[AccountCheck]) -> Summary {
         degraded: state(HealthState::Degraded),
         disabled: state(HealthState::Disabled),
         unknown: state(HealthState::Unknown),
-        success: status("success"),
-        failed: status("failed"),
-        skipped: status("skipped"),
+        success: status(RunStatus::Success),
+        failed: status(RunStatus::Failed),
+        skipped: status(RunStatus::Skipped),
     }
 }

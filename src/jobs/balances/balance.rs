@@ -46,7 +46,24 @@ pub enum BalanceReading {
     /// Just read from the site.
     Read(Balance),
     /// As stored: the site was not asked, for this reason.
-    Stored { balance: Usd, used: Usd, quota: Usd, reason: &'static str },
+    Stored { balance: Usd, used: Usd, quota: Usd, reason: NotAsked },
+}
+
+/// Why the site of an account was not asked for its balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAsked {
+    SiteDisabled,
+    /// The account is an API key, which has no balance to read.
+    ProxyOnly,
+}
+
+impl NotAsked {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SiteDisabled => "site_disabled",
+            Self::ProxyOnly => "proxy_only",
+        }
+    }
 }
 
 /// Why a balance could not be read.
@@ -90,10 +107,10 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading, 
         reason,
     };
     if site.status != SiteStatus::Active {
-        return Ok(stored("site_disabled"));
+        return Ok(stored(NotAsked::SiteDisabled));
     }
     if !account.is_session() {
-        return Ok(stored("proxy_only"));
+        return Ok(stored(NotAsked::ProxyOnly));
     }
     if Platform::parse(&site.platform).is_none() {
         return Err(Failure::NoAdapter(site.platform));

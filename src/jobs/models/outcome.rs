@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::ids::AccountId;
 use crate::jobs::probe::result::PostProbe;
+use crate::jobs::run_status::RunStatus;
 
 /// The outcome of the discovery of one account's models.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,7 +13,7 @@ pub struct RefreshOutcome {
     pub account_id: AccountId,
     /// Whether the upstream was asked; true also when it failed.
     pub refreshed: bool,
-    pub status: RefreshStatus,
+    pub status: RunStatus,
     pub error_code: Option<&'static str>,
     pub error_message: String,
     pub model_count: usize,
@@ -23,15 +24,6 @@ pub struct RefreshOutcome {
     /// The result of the probe that the site wants after each discovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_probe_result: Option<PostProbe>,
-}
-
-/// The ways a discovery ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RefreshStatus {
-    Success,
-    Failed,
-    Skipped,
 }
 
 /// The details of a result, by whether the upstream was asked.
@@ -59,7 +51,7 @@ impl RefreshOutcome {
         Self {
             account_id,
             refreshed: true,
-            status: RefreshStatus::Success,
+            status: RunStatus::Success,
             error_code: None,
             error_message: String::new(),
             model_count: models.len(),
@@ -76,7 +68,7 @@ impl RefreshOutcome {
     /// Builds the outcome for an upstream that was asked and gave no models.
     pub fn failed(account_id: AccountId, code: &'static str, message: impl Into<String>) -> Self {
         Self {
-            status: RefreshStatus::Failed,
+            status: RunStatus::Failed,
             error_code: Some(code),
             error_message: message.into(),
             detail: RefreshDetail::Tried {
@@ -97,7 +89,7 @@ impl RefreshOutcome {
     pub fn skipped(account_id: AccountId, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             refreshed: false,
-            status: RefreshStatus::Skipped,
+            status: RunStatus::Skipped,
             detail: RefreshDetail::Skipped { reason: code },
             ..Self::failed(account_id, code, message)
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::discovery::{DiscoveredModels, MAX_MODELS, MAX_TOKEN_MODELS, discover};
-use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
+use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome};
 use crate::flight::Interrupted;
 use crate::ids::{AccountId, TokenId};
 use crate::jobs::Jobs;
@@ -31,6 +31,7 @@ use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
 pub use crate::jobs::rebuild::rebuild;
 use crate::jobs::rebuild_rows::serves_by;
+use crate::jobs::run_status::RunStatus;
 use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::SyncOutcome;
@@ -156,7 +157,7 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
     })
     .await;
     outcomes.sort_by_key(|outcome| outcome.account_id);
-    let failed = outcomes.iter().filter(|outcome| outcome.status == RefreshStatus::Failed).count();
+    let failed = outcomes.iter().filter(|outcome| outcome.status == RunStatus::Failed).count();
     log::info!("models refreshed: {} account(s), {failed} failed", outcomes.len());
     outcomes
 }

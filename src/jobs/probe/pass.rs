@@ -15,6 +15,7 @@ use crate::fence;
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild;
+use crate::jobs::run_status::RunStatus;
 use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::routing::Site;
 use crate::store;
@@ -35,7 +36,7 @@ const MAX_TROUBLED: usize = 3;
 pub struct AccountProbed {
     pub account_id: AccountId,
     pub site_id: SiteId,
-    pub status: ProbeStatus,
+    pub status: RunStatus,
     pub scanned: usize,
     pub supported: usize,
     pub unsupported: usize,
@@ -46,15 +47,6 @@ pub struct AccountProbed {
     pub message: String,
     #[serde(skip)]
     has_changed: bool,
-}
-
-/// How a pass over one account ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProbeStatus {
-    Success,
-    Failed,
-    Skipped,
 }
 
 /// The totals of a pass over all its accounts.
@@ -131,18 +123,18 @@ async fn pass(
 }
 
 async fn probe_account(jobs: &Arc<Jobs>, site: &SiteRow, account: &AccountRow) -> AccountProbed {
-    let mut result = AccountProbed::new(account, ProbeStatus::Success);
+    let mut result = AccountProbed::new(account, RunStatus::Success);
     let Some(_lease) = Lease::take(&jobs.probes, account.id) else {
         return AccountProbed {
             message: "a probe of this account is under way".to_owned(),
-            ..AccountProbed::new(account, ProbeStatus::Skipped)
+            ..AccountProbed::new(account, RunStatus::Skipped)
         };
     };
     match probe_models(jobs, site, account, &mut result).await {
         Ok(()) => result,
         Err(error) => {
             log::error!("the models of account {} could not be probed: {error}", account.id);
-            AccountProbed { status: ProbeStatus::Failed, message: "the store failed".to_owned(), ..result }
+            AccountProbed { status: RunStatus::Failed, message: "the store failed".to_owned(), ..result }
         }
     }
 }
@@ -157,7 +149,7 @@ async fn probe_models(
     let settings = core.settings.load_full();
     let reached = Arc::new(site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref()));
     if let Some(problem) = &reached.misconfigured {
-        result.status = ProbeStatus::Failed;
+        result.status = RunStatus::Failed;
         result.message = problem.to_string();
         return Ok(());
     }
@@ -233,7 +225,7 @@ impl Drop for Lease<'_> {
 // === impl AccountProbed ===
 
 impl AccountProbed {
-    fn new(account: &AccountRow, status: ProbeStatus) -> Self {
+    fn new(account: &AccountRow, status: RunStatus) -> Self {
         Self {
             account_id: account.id,
             site_id: account.site_id,
@@ -289,9 +281,9 @@ impl Summary {
         let ended = |status| results.iter().filter(|result| result.status == status).count();
         Self {
             total_accounts: results.len(),
-            success: ended(ProbeStatus::Success),
-            failed: ended(ProbeStatus::Failed),
-            skipped: ended(ProbeStatus::Skipped),
+            success: ended(RunStatus::Success),
+            failed: ended(RunStatus::Failed),
+            skipped: ended(RunStatus::Skipped),
             scanned: sum(|result| result.scanned),
             supported: sum(|result| result.supported),
             unsupported: sum(|result| result.unsupported),

@@ -188,16 +188,7 @@ fn converse(wire: Wire, rules: &MailRules, mails: &Mutex<Vec<Mail>>) -> std::io:
         mail.commands.push(command.clone());
         let (verb, rest) = command.split_once(' ').unwrap_or((&command, ""));
         let answer = match verb {
-            "EHLO" => {
-                let mut answer = "250-mail.example greets you\r\n250-SIZE 1000000\r\n".to_owned();
-                if rules.starttls && !private {
-                    answer += "250-STARTTLS\r\n";
-                }
-                if let Some(methods) = rules.auth {
-                    answer += &format!("250-AUTH {methods}\r\n");
-                }
-                answer + "250 HELP\r\n"
-            }
+            "EHLO" => greeting(rules, private),
             "STARTTLS" => {
                 wire.get_mut().say("220 go ahead\r\n")?;
                 wire = BufReader::new(wire.into_inner().secured());
@@ -205,16 +196,7 @@ fn converse(wire: Wire, rules: &MailRules, mails: &Mutex<Vec<Mail>>) -> std::io:
                 continue;
             }
             "AUTH" => {
-                let login = match rest.split_once(' ') {
-                    Some(("PLAIN", token)) => unbase64(token).trim_start_matches('\0').replace('\0', ":"),
-                    _ => {
-                        wire.get_mut().say("334 VXNlcm5hbWU6\r\n")?;
-                        let user = unbase64(&read_line(&mut wire)?);
-                        wire.get_mut().say("334 UGFzc3dvcmQ6\r\n")?;
-                        format!("{user}:{}", unbase64(&read_line(&mut wire)?))
-                    }
-                };
-                logged_in = login == rules.login;
+                logged_in = read_login(&mut wire, rest)? == rules.login;
                 // A careless server: it repeats what it received.
                 if logged_in {
                     "235 welcome\r\n".to_owned()
@@ -237,15 +219,7 @@ fn converse(wire: Wire, rules: &MailRules, mails: &Mutex<Vec<Mail>>) -> std::io:
                 }
             }
             "DATA" => {
-                wire.get_mut().say("354 end with a dot\r\n")?;
-                loop {
-                    let line = read_line(&mut wire)?;
-                    if line == "." {
-                        break;
-                    }
-                    mail.text += line.strip_prefix('.').unwrap_or(&line);
-                    mail.text += "\r\n";
-                }
+                mail.text += &read_text(&mut wire)?;
                 mail.private = private;
                 mails.lock().expect("no panic there").push(mail.clone());
                 "250 queued\r\n".to_owned()
@@ -257,6 +231,41 @@ fn converse(wire: Wire, rules: &MailRules, mails: &Mutex<Vec<Mail>>) -> std::io:
             _ => "502 5.5.2 unknown\r\n".to_owned(),
         };
         wire.get_mut().say(&answer)?;
+    }
+}
+
+fn greeting(rules: &MailRules, private: bool) -> String {
+    let mut answer = "250-mail.example greets you\r\n250-SIZE 1000000\r\n".to_owned();
+    if rules.starttls && !private {
+        answer += "250-STARTTLS\r\n";
+    }
+    if let Some(methods) = rules.auth {
+        answer += &format!("250-AUTH {methods}\r\n");
+    }
+    answer + "250 HELP\r\n"
+}
+
+/// Reads a name and a password, separated by a colon.
+fn read_login(wire: &mut BufReader<Wire>, method: &str) -> std::io::Result<String> {
+    if let Some(("PLAIN", token)) = method.split_once(' ') {
+        return Ok(unbase64(token).trim_start_matches('\0').replace('\0', ":"));
+    }
+    wire.get_mut().say("334 VXNlcm5hbWU6\r\n")?;
+    let user = unbase64(&read_line(wire)?);
+    wire.get_mut().say("334 UGFzc3dvcmQ6\r\n")?;
+    Ok(format!("{user}:{}", unbase64(&read_line(wire)?)))
+}
+
+fn read_text(wire: &mut BufReader<Wire>) -> std::io::Result<String> {
+    wire.get_mut().say("354 end with a dot\r\n")?;
+    let mut text = String::new();
+    loop {
+        let line = read_line(wire)?;
+        if line == "." {
+            return Ok(text);
+        }
+        text += line.strip_prefix('.').unwrap_or(&line);
+        text += "\r\n";
     }
 }
 

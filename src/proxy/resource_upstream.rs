@@ -14,8 +14,7 @@ use tokio::time::timeout;
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
-use crate::http::Response;
-use crate::http::timer::ReusableTimer;
+use crate::http::{Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::limits::Lease;
 use crate::mask::Mask;
@@ -76,7 +75,7 @@ pub(super) enum Unreachable {
     Store(store::Error),
 }
 
-/// A client's request for a resource.
+/// A request for a resource.
 pub(super) struct ResourceRequest<'r> {
     pub(super) method: Method,
     /// The dialect whose headers it uses: the messages API has its own.
@@ -89,11 +88,9 @@ pub(super) struct ResourceRequest<'r> {
     pub(super) accept: &'static str,
     /// The names of the client's headers that are forwarded.
     pub(super) forwarded: &'static [HeaderName],
-    /// The client's headers, of which those that always cross are forwarded too.
-    pub(super) headers: &'r HeaderMap,
-    /// The client's query, without the question mark.
-    pub(super) query: &'r str,
-    pub(super) timer: ReusableTimer,
+    /// The client's request, whose query and whose headers that always cross are forwarded too; `None` where the service asks
+    /// by itself.
+    pub(super) client: Option<&'r Request>,
 }
 
 /// A 2xx answer whose body has not been read.
@@ -281,9 +278,10 @@ impl ResourceUpstream {
         let Some(values) = self.credential.headers() else {
             return Err(Failure::local("the account has no key that can be sent in a header".to_owned()));
         };
-        let ResourceRequest { method, dialect, path, label, accept, forwarded, headers, query, timer } =
-            request;
-        let query = forwarded_query(query);
+        let ResourceRequest { method, dialect, path, label, accept, forwarded, client } = request;
+        let no_headers = HeaderMap::new();
+        let headers = client.map_or(&no_headers, |client| &client.headers);
+        let query = client.map_or_else(String::new, |client| forwarded_query(client.query.raw()));
         let target = endpoint.base.join(&format!("{path}{query}"));
         let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
         outgoing.headers = headers::of_resource(headers, &self.custom_headers, values, accept);
@@ -296,7 +294,8 @@ impl ResourceUpstream {
                 outgoing.headers.set(name.clone(), value.clone());
             }
         }
-        let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), timer.clone());
+        let timer = client.map(|client| client.timer.clone()).unwrap_or_default();
+        let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), timer);
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), label, &timeouts, &Trace::default(), None).await;
         let (head, body) = answer.map_err(|failure| failure.redacted(&self.secrets()))?;

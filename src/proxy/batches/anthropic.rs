@@ -93,8 +93,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let batch = of_path(proxy, request, caller, API).await?;
     let batch = booking::refreshed(proxy, batch).await;
     booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
-    let client = (&request.headers, request.query.raw(), request.timer.clone());
-    match ask(proxy, &batch, BatchRequest::of(Method::DELETE, &batch, ""), client).await {
+    match ask(proxy, &batch, BatchRequest::of(Method::DELETE, &batch, ""), Some(request)).await {
         // Read to its end, so that the connection can be reused.
         Ok((_, answer, _slot)) => drop(answer.read().await),
         Err(refused) if refused.is_for_good() => {}

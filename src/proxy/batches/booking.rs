@@ -14,7 +14,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::dialect::batch::{BatchApi, add, text_of};
 use crate::dialect::usage::Usage;
-use crate::http::timer::ReusableTimer;
 use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
@@ -104,8 +103,7 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
         }
     }
     let batch_request = BatchRequest::of(Method::GET, &batch, "");
-    let asked =
-        refresh(proxy, &mut batch, batch_request, clientless_request(&HeaderMap::new())).await.map(drop);
+    let asked = refresh(proxy, &mut batch, batch_request, None).await.map(drop);
     let is_gone = asked.is_err_and(|refused| refused.is_for_good());
     if api(&batch).has_ended(&batch.object) {
         // In the background, because results may take long to read.
@@ -121,7 +119,7 @@ pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchR
     if !api(&batch).has_ended(&batch.object) {
         let batch_request = BatchRequest::of(Method::GET, &batch, "");
         // If it cannot be asked, the last known state is used.
-        drop(refresh(proxy, &mut batch, batch_request, clientless_request(&HeaderMap::new())).await);
+        drop(refresh(proxy, &mut batch, batch_request, None).await);
     }
     batch
 }
@@ -146,8 +144,7 @@ pub(super) async fn told(
         BatchAction::Read => BatchRequest::of(Method::GET, &batch, ""),
         BatchAction::Cancel => BatchRequest::of(Method::POST, &batch, "/cancel"),
     };
-    let client = (&request.headers, request.query.raw(), request.timer.clone());
-    match refresh(proxy, &mut batch, batch_request, client).await {
+    match refresh(proxy, &mut batch, batch_request, Some(request)).await {
         Ok((_, crossing)) => {
             note(proxy, &batch);
             Ok(shown(proxy, &batch, request, crossing))
@@ -263,8 +260,7 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Bat
             None => return Ok(None),
         },
     };
-    let (_, answer, mut slot) =
-        ask(proxy, batch, batch_request, clientless_request(&HeaderMap::new())).await?;
+    let (_, answer, mut slot) = ask(proxy, batch, batch_request, None).await?;
     slot.keep_alive();
     match timeout(RESULTS_TIMEOUT, sum(api(batch), answer)).await {
         Ok(sum) => sum,
@@ -293,9 +289,4 @@ async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage
     }
     count(&mut line);
     Ok(sum)
-}
-
-/// Returns the parts of a request that has no client.
-fn clientless_request(headers: &HeaderMap) -> (&HeaderMap, &'static str, ReusableTimer) {
-    (headers, "", ReusableTimer::default())
 }

@@ -5,7 +5,6 @@ use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::dialect::batch::BatchApi;
 use crate::dialect::{Dialect, judge, video};
-use crate::http::timer::ReusableTimer;
 use crate::http::{self, Request, Response};
 use crate::limits::Lease;
 use crate::proxy::Proxy;
@@ -101,12 +100,11 @@ pub(super) async fn ask(
     proxy: &Proxy,
     batch: &BatchRow,
     batch_request: BatchRequest,
-    client: (&HeaderMap, &str, ReusableTimer),
+    client: Option<&Request>,
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), BatchUnavailable> {
     let place = &batch.place;
     let mut upstream = ResourceUpstream::of(&proxy.core, place.account_id, place.token_id).await?;
     let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| BatchUnavailable::Saturated)?;
-    let (headers, query, timer) = client;
     let asked = ResourceRequest {
         method: batch_request.method,
         dialect: dialect(api(batch)),
@@ -114,9 +112,7 @@ pub(super) async fn ask(
         label: batch_request.label,
         accept: batch_request.accept,
         forwarded: &[],
-        headers,
-        query,
-        timer,
+        client,
     };
     let answer =
         upstream.send(proxy, &asked).await.map_err(|failure| BatchUnavailable::Failed(Box::new(failure)))?;
@@ -188,7 +184,7 @@ pub(super) async fn refresh(
     proxy: &Proxy,
     batch: &mut BatchRow,
     batch_request: BatchRequest,
-    client: (&HeaderMap, &str, ReusableTimer),
+    client: Option<&Request>,
 ) -> Result<(ResourceUpstream, hyper::HeaderMap), BatchUnavailable> {
     let (upstream, answer, _slot) = ask(proxy, batch, batch_request, client).await?;
     let (head, object) = answer.read().await?;

@@ -150,8 +150,7 @@ async fn about_file(
         booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     }
     let batch_request = BatchRequest { method, path, label: "/v1/files/{id}", accept: "application/json" };
-    let client = (&request.headers, request.query.raw(), request.timer.clone());
-    let asked = kept::ask(proxy, &batch, batch_request, client).await;
+    let asked = kept::ask(proxy, &batch, batch_request, Some(request)).await;
     let (_, answer, _slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
     let (_, object) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     let object = object_with(&String::from_utf8_lossy(&object), &[("id", request.params.get("id"))]);

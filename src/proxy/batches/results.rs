@@ -28,8 +28,7 @@ pub(super) async fn stream(
     batch_request: BatchRequest,
 ) -> Result<Response, Response> {
     let shape = kept::shape(request, api(batch));
-    let client = (&request.headers, request.query.raw(), request.timer.clone());
-    let asked = ask(proxy, batch, batch_request, client).await;
+    let asked = ask(proxy, batch, batch_request, Some(request)).await;
     let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
     let content_type = answer.head.headers.value(&CONTENT_TYPE);
     if let Some(refusal) = answer.page(shape) {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use hyper::{HeaderMap, Method};
+use hyper::Method;
 use tokio::time::timeout;
 
 use crate::dialect::Dialect;
-use crate::http::timer::ReusableTimer;
 use crate::proxy::Proxy;
 use crate::store::background_responses as rows;
 use crate::time::{Millis, millis, now_ms};
@@ -139,9 +138,7 @@ async fn ask(
         label: "/v1/responses/{id}",
         accept: "application/json",
         forwarded: &[],
-        headers: &HeaderMap::new(),
-        query: "",
-        timer: ReusableTimer::default(),
+        client: None,
     };
     let answer = upstream.send(proxy, &asked).await.map_err(|failure| {
         log::debug!("the state of a background response could not be read: {}", failure.text);

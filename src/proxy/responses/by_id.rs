@@ -201,9 +201,7 @@ async fn ask(
         label: query.label,
         accept: if request.query.is_on("stream") { "text/event-stream" } else { "application/json" },
         forwarded: &[],
-        headers: &request.headers,
-        query: request.query.raw(),
-        timer: request.timer.clone(),
+        client: Some(request),
     };
     let answer = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(shape))?;
     Ok((upstream, answer, slot))

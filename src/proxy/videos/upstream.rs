@@ -71,9 +71,7 @@ pub(super) fn request<'r>(
         label: resource.path_label(),
         accept,
         forwarded,
-        headers: &request.headers,
-        query: request.query.raw(),
-        timer: request.timer.clone(),
+        client: Some(request),
     }
 }
 

@@ -9,15 +9,16 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
+use crate::http::ResponseBody;
 use crate::http::body::Truncated;
 use crate::limits::Lease;
 use crate::proxy::Proxy;
 
 use super::relay::unread::UnreadBytes;
-use super::resource_upstream::UpstreamResponse;
+use super::resource_upstream::ResourceAnswer;
 
 /// A response body that streams bytes from their upstream, with back-pressure.
-pub(super) struct Download {
+struct Download {
     proxy: Arc<Proxy>,
     bytes: UnreadBytes,
     /// The slot at the site that is asked.
@@ -30,14 +31,14 @@ pub(super) fn force_download(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-impl Download {
-    /// Builds the download of an answer of which `first` was already read; the slot is at the site that is asked.
-    pub(super) fn new(proxy: &Arc<Proxy>, first: Bytes, answer: UpstreamResponse, slot: Lease) -> Self {
-        let left = answer.body.size_hint().exact();
-        let length = left.map(|left| left.saturating_add(first.len() as u64));
-        let bytes = UnreadBytes::new(first, answer.body, length, answer.idle);
-        Self { proxy: proxy.clone(), bytes, _slot: slot }
-    }
+/// Builds the body that downloads an answer of which `first` was already read.
+pub(super) fn body(proxy: &Arc<Proxy>, first: Bytes, answer: ResourceAnswer) -> ResponseBody {
+    let ResourceAnswer { response, mut slot, .. } = answer;
+    slot.keep_alive();
+    let left = response.body.size_hint().exact();
+    let length = left.map(|left| left.saturating_add(first.len() as u64));
+    let bytes = UnreadBytes::new(first, response.body, length, response.idle);
+    ResponseBody::stream(Download { proxy: proxy.clone(), bytes, _slot: slot })
 }
 
 impl Body for Download {

@@ -100,6 +100,13 @@ pub(super) struct UpstreamResponse {
     pub(super) idle: Duration,
 }
 
+/// An upstream's answer about a resource, and the slot at its site that is held for it.
+pub(super) struct ResourceAnswer {
+    pub(super) upstream: ResourceUpstream,
+    pub(super) response: UpstreamResponse,
+    pub(super) slot: Lease,
+}
+
 /// Encodes an upstream's id for a path, or a name for a query.
 pub(super) fn in_path(id: &str) -> String {
     utf8_percent_encode(id, ENCODED).to_string()
@@ -173,6 +180,17 @@ impl UpstreamResponse {
             (body, true) => Ok((self.head, body)),
             (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
         }
+    }
+}
+
+// === impl ResourceAnswer ===
+
+impl ResourceAnswer {
+    /// Writes the headers of the client's response: those of the upstream that are passed on, and the request's id.
+    pub(super) fn put_headers(&self, shape: ErrorShape, out: &mut HeaderMap) {
+        let secrets = self.upstream.secrets();
+        headers::downstream(&self.response.head.headers, |value| secrets.is_in(value), out);
+        headers::request_id(shape.dialect, shape.id, out);
     }
 }
 

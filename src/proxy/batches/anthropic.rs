@@ -16,6 +16,7 @@ use crate::proxy::call::Head;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::proxy::reply::response_of;
+use crate::proxy::resource_upstream::ResourceAnswer;
 use crate::store;
 use crate::store::batches;
 
@@ -95,7 +96,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     match ask(proxy, &batch, BatchRequest::of(Method::DELETE, &batch, ""), Some(request)).await {
         // Read to its end, so that the connection can be reused.
-        Ok((_, answer, _slot)) => drop(answer.read().await),
+        Ok(ResourceAnswer { response, slot: _slot, .. }) => drop(response.read().await),
         Err(refused) if refused.is_for_good() => {}
         Err(BatchUnavailable::Failed(failure))
             if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}

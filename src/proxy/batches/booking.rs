@@ -17,7 +17,7 @@ use crate::dialect::usage::Usage;
 use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::resource_upstream::{UpstreamResponse, in_path};
+use crate::proxy::resource_upstream::{ResourceAnswer, UpstreamResponse, in_path};
 use crate::proxy::responses::background::{LateUsage, Outcome, book_late};
 use crate::store;
 use crate::store::batches::{self, BatchRow};
@@ -103,7 +103,7 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
         }
     }
     let batch_request = BatchRequest::of(Method::GET, &batch, "");
-    let asked = refresh(proxy, &mut batch, batch_request, None).await.map(drop);
+    let asked = refresh(proxy, &mut batch, batch_request, None).await;
     let is_gone = asked.is_err_and(|refused| refused.is_for_good());
     if api(&batch).has_ended(&batch.object) {
         // In the background, because results may take long to read.
@@ -145,7 +145,7 @@ pub(super) async fn told(
         BatchAction::Cancel => BatchRequest::of(Method::POST, &batch, "/cancel"),
     };
     match refresh(proxy, &mut batch, batch_request, Some(request)).await {
-        Ok((_, crossing)) => {
+        Ok(crossing) => {
             note(proxy, &batch);
             Ok(shown(proxy, &batch, request, crossing))
         }
@@ -260,9 +260,9 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Bat
             None => return Ok(None),
         },
     };
-    let (_, answer, mut slot) = ask(proxy, batch, batch_request, None).await?;
+    let ResourceAnswer { response, mut slot, .. } = ask(proxy, batch, batch_request, None).await?;
     slot.keep_alive();
-    match timeout(RESULTS_TIMEOUT, sum(api(batch), answer)).await {
+    match timeout(RESULTS_TIMEOUT, sum(api(batch), response)).await {
         Ok(sum) => sum,
         Err(_) => Err(BatchUnavailable::TooSlow),
     }

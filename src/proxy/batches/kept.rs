@@ -6,7 +6,6 @@ use hyper::{HeaderMap, Method, StatusCode};
 use crate::dialect::batch::BatchApi;
 use crate::dialect::{Dialect, judge, video};
 use crate::http::{self, Request, Response};
-use crate::limits::Lease;
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::proxy::commit::judged;
@@ -15,7 +14,7 @@ use crate::proxy::headers;
 use crate::proxy::redaction;
 use crate::proxy::reply::ErrorShape;
 use crate::proxy::resource_upstream::{
-    ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
+    ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable, in_path,
 };
 use crate::store::batches::{self, BatchRow};
 use crate::store::owner::Owner;
@@ -95,13 +94,13 @@ pub(super) async fn of_path(
     found.ok_or_else(|| shape.no_such("batch", id))
 }
 
-/// Asks the account that has the batch. Also returns the slot at its site.
+/// Asks the account that has the batch.
 pub(super) async fn ask(
     proxy: &Proxy,
     batch: &BatchRow,
     batch_request: BatchRequest,
     client: Option<&Request>,
-) -> Result<(ResourceUpstream, UpstreamResponse, Lease), BatchUnavailable> {
+) -> Result<ResourceAnswer, BatchUnavailable> {
     let place = &batch.place;
     let mut upstream = ResourceUpstream::of(&proxy.core, place.account_id, place.token_id).await?;
     let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| BatchUnavailable::Saturated)?;
@@ -114,9 +113,8 @@ pub(super) async fn ask(
         forwarded: &[],
         client,
     };
-    let answer =
-        upstream.send(proxy, &asked).await.map_err(|failure| BatchUnavailable::Failed(Box::new(failure)))?;
-    Ok((upstream, answer, slot))
+    let response = upstream.send(proxy, &asked).await?;
+    Ok(ResourceAnswer { upstream, response, slot })
 }
 
 /// Why the account gave no answer.
@@ -178,16 +176,15 @@ impl BatchUnavailable {
     }
 }
 
-/// Updates the batch with its upstream's current object, in the row and in the store. Returns the upstream, whose secrets
-/// the answer may repeat, and the headers that are passed on.
+/// Updates the batch with its upstream's current object, in the row and in the store. Returns the headers that are passed on.
 pub(super) async fn refresh(
     proxy: &Proxy,
     batch: &mut BatchRow,
     batch_request: BatchRequest,
     client: Option<&Request>,
-) -> Result<(ResourceUpstream, hyper::HeaderMap), BatchUnavailable> {
-    let (upstream, answer, _slot) = ask(proxy, batch, batch_request, client).await?;
-    let (head, object) = answer.read().await?;
+) -> Result<HeaderMap, BatchUnavailable> {
+    let ResourceAnswer { upstream, response, slot: _slot } = ask(proxy, batch, batch_request, client).await?;
+    let (head, object) = response.read().await?;
     // The object of a failed batch contains errors too: with an id it is a batch.
     if video::id(&object).is_none() {
         let fault = judge::object(SURFACE, &object).err();
@@ -207,7 +204,7 @@ pub(super) async fn refresh(
     }
     let mut crossing = HeaderMap::new();
     headers::downstream(&head.headers, |value| secrets.is_in(value), &mut crossing);
-    Ok((upstream, crossing))
+    Ok(crossing)
 }
 
 /// Builds the client's answer about a batch.

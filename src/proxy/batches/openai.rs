@@ -16,7 +16,7 @@ use crate::proxy::files::{self, NamedFile};
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::proxy::reply::response_of;
-use crate::proxy::resource_upstream::in_path;
+use crate::proxy::resource_upstream::{ResourceAnswer, in_path};
 use crate::store::batches::BatchRow;
 
 use super::booking::{self, BatchAction, told};
@@ -151,8 +151,9 @@ async fn about_file(
     }
     let batch_request = BatchRequest { method, path, label: "/v1/files/{id}", accept: "application/json" };
     let asked = kept::ask(proxy, &batch, batch_request, Some(request)).await;
-    let (_, answer, _slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
-    let (_, object) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
+    let ResourceAnswer { response, slot: _slot, .. } =
+        asked.map_err(|refused| refused.answer(proxy, shape))?;
+    let (_, object) = response.read().await.map_err(|failure| failure.into_response(shape))?;
     let object = object_with(&String::from_utf8_lossy(&object), &[("id", request.params.get("id"))]);
     Ok(http::json_bytes(StatusCode::OK, Bytes::from(object)))
 }

@@ -10,8 +10,7 @@ use crate::dialect::batch::BatchApi;
 use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
-use crate::proxy::download::{Download, force_download};
-use crate::proxy::headers;
+use crate::proxy::download::{self, force_download};
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::store::batches::BatchRow;
 
@@ -29,20 +28,17 @@ pub(super) async fn stream(
 ) -> Result<Response, Response> {
     let shape = kept::shape(request, api(batch));
     let asked = ask(proxy, batch, batch_request, Some(request)).await;
-    let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
-    let content_type = answer.head.headers.value(&CONTENT_TYPE);
-    if let Some(refusal) = answer.page(shape) {
+    let answer = asked.map_err(|refused| refused.answer(proxy, shape))?;
+    let content_type = answer.response.head.headers.value(&CONTENT_TYPE);
+    if let Some(refusal) = answer.response.page(shape) {
         return Err(refusal);
     }
-    slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
-    let secrets = upstream.secrets();
-    headers::downstream(&answer.head.headers, |value| secrets.is_in(value), response.headers_mut());
-    headers::request_id(shape.dialect, shape.id, response.headers_mut());
+    answer.put_headers(shape, response.headers_mut());
     let lines = HeaderValue::from_static("application/x-jsonl");
     response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
     force_download(response.headers_mut());
-    let bytes = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
+    let bytes = download::body(proxy, Bytes::new(), answer);
     *response.body_mut() = if proxy.core.settings.load().echo_model {
         let model = batch.place.model_requested.clone();
         rewritten(bytes, Renaming { api: api(batch), model, line: Vec::new(), passes: false })

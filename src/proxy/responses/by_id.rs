@@ -24,7 +24,6 @@ use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
-use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::proxy::Proxy;
 use crate::proxy::redaction;
@@ -40,7 +39,7 @@ use super::name::ResponseName;
 use super::owners;
 use super::turns::StoredTurn;
 use crate::proxy::auth::Caller;
-use crate::proxy::download::Download;
+use crate::proxy::download;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::media_type::is_event_stream;
@@ -50,7 +49,7 @@ use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::proxy::relay::{InStreamError, Transit};
 use crate::proxy::reply::{ErrorShape, response_of};
 use crate::proxy::resource_upstream::{
-    ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
+    ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable, in_path,
 };
 use crate::proxy::tail::Tail;
 
@@ -138,9 +137,10 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     if is_unbooked {
         background_watch::stop(proxy, &name, &at).await;
     }
-    let (upstream, answer, _slot) = ask(proxy, request, at, DELETE).await?;
+    let answer = ask(proxy, request, at, DELETE).await?;
     let shape = shape(request);
-    let mut response = answered(&upstream, &answer, shape);
+    let mut response = answered(&answer, shape);
+    let ResourceAnswer { response: answer, slot: _slot, .. } = answer;
     let (_, body) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     if is_unbooked {
         background::settle(proxy, &name, Outcome::Untold).await;
@@ -184,7 +184,7 @@ async fn ask(
     request: &Request,
     at: StoredAt,
     query: Query,
-) -> Result<(ResourceUpstream, UpstreamResponse, Lease), Response> {
+) -> Result<ResourceAnswer, Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
     let mut upstream = upstream.map_err(|unreachable| match unreachable {
@@ -203,8 +203,8 @@ async fn ask(
         forwarded: &[],
         client: Some(request),
     };
-    let answer = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(shape))?;
-    Ok((upstream, answer, slot))
+    let response = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(shape))?;
+    Ok(ResourceAnswer { upstream, response, slot })
 }
 
 /// Passes the upstream's answer on as it comes.
@@ -214,14 +214,13 @@ async fn passed(
     at: StoredAt,
     query: Query,
 ) -> Result<Response, Response> {
-    let (upstream, answer, mut slot) = ask(proxy, request, at, query).await?;
+    let answer = ask(proxy, request, at, query).await?;
     let shape = shape(request);
-    if let Some(refusal) = answer.page(shape) {
+    if let Some(refusal) = answer.response.page(shape) {
         return Err(refusal);
     }
-    slot.keep_alive();
-    let mut response = answered(&upstream, &answer, shape);
-    *response.body_mut() = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
+    let mut response = answered(&answer, shape);
+    *response.body_mut() = download::body(proxy, Bytes::new(), answer);
     Ok(response)
 }
 
@@ -235,31 +234,29 @@ async fn told_by_upstream(
     query: Query,
 ) -> Result<Response, Response> {
     let model = at.model.clone();
-    let (upstream, mut answer, mut slot) = ask(proxy, request, at.clone(), query).await?;
+    let mut answer = ask(proxy, request, at.clone(), query).await?;
     let shape = shape(request);
-    if let Some(refusal) = answer.page(shape) {
+    if let Some(refusal) = answer.response.page(shape) {
         return Err(refusal);
     }
     let name = ResponseName::new(caller.key_id(), request.params.get("id"));
-    let mut response = answered(&upstream, &answer, shape);
+    let mut response = answered(&answer, shape);
     let is_stream = http::is_event_stream(response.headers());
     let mut held = BytesMut::new();
     if !is_stream {
-        let is_whole =
-            answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(shape))?;
-        if is_whole {
+        let is_whole = answer.response.hold(&mut held, MAX_HELD).await;
+        if is_whole.map_err(|failure| failure.into_response(shape))? {
             let items = item_ids(&String::from_utf8_lossy(&held));
             owners::bind_items_of(proxy, name.key_id, &at, items.iter().map(String::as_str));
             if let Some(outcome) = Outcome::of_object(&held) {
                 background::settle(proxy, &name, outcome).await;
             }
-            let object = redaction::of_error(held.freeze(), || upstream.secrets());
+            let object = redaction::of_error(held.freeze(), || answer.upstream.secrets());
             proxy.core.metrics.sent_bytes.add(object.len() as u64);
             *response.body_mut() = ResponseBody::full(object);
             return Ok(under_its_name(proxy, model, response));
         }
     }
-    slot.keep_alive();
     let told = if is_stream {
         UsageReader::Events(Box::new(PassthroughTransit::new(Dialect::Responses)))
     } else {
@@ -270,10 +267,10 @@ async fn told_by_upstream(
         has_failed: false,
         name,
         at,
-        secrets: upstream.secrets(),
+        secrets: answer.upstream.secrets(),
         proxy: proxy.clone(),
     };
-    let download = ResponseBody::stream(Download::new(proxy, held.freeze(), answer, slot));
+    let download = download::body(proxy, held.freeze(), answer);
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
 }
@@ -397,14 +394,12 @@ impl Rewrite for UsageWatch {
 }
 
 /// Builds the head of the client's response to an upstream's answer.
-fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, shape: ErrorShape) -> Response {
+fn answered(answer: &ResourceAnswer, shape: ErrorShape) -> Response {
+    let head = &answer.response.head;
     let mut response = Response::new(ResponseBody::empty());
-    *response.status_mut() = answer.head.status;
-    let secrets = upstream.secrets();
-    let repeats = |value: &[u8]| secrets.is_in(value);
-    headers::downstream(&answer.head.headers, repeats, response.headers_mut());
-    headers::request_id(shape.dialect, shape.id, response.headers_mut());
-    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_event_stream) {
+    *response.status_mut() = head.status;
+    answer.put_headers(shape, response.headers_mut());
+    if head.headers.get(&CONTENT_TYPE).is_some_and(is_event_stream) {
         headers::event_stream(response.headers_mut());
     } else {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

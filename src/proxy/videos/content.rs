@@ -11,9 +11,9 @@ use hyper::header::{
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::download::{Download, force_download};
-use crate::proxy::headers;
+use crate::proxy::download::{self, force_download};
 use crate::proxy::reply::response_of;
+use crate::proxy::resource_upstream::ResourceAnswer;
 
 use super::lookup::{find, refused, shape};
 use super::upstream::{self, Resource};
@@ -30,27 +30,26 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     let shape = shape(request);
     let video = find(&proxy.core.store, request, caller, shape).await?;
     let mut upstream = upstream::of(&proxy.core, &video).await.map_err(|error| refused(shape, &error))?;
-    let mut slot = upstream.slot(&proxy.core, shape).await?;
+    let slot = upstream.slot(&proxy.core, shape).await?;
     let call = upstream::request(Method::GET, Resource::Content, &video, request);
-    let answer = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(shape))?;
-    if let Some(refusal) = answer.page(shape) {
+    let sent = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(shape))?;
+    if let Some(refusal) = sent.page(shape) {
         return Err(refusal);
     }
-    slot.keep_alive();
+    let answer = ResourceAnswer { upstream, response: sent, slot };
+    let head = &answer.response.head;
     let mut response = Response::new(ResponseBody::empty());
-    *response.status_mut() = answer.head.status;
-    let secrets = upstream.secrets();
-    let repeats = |value: &[u8]| secrets.is_in(value);
-    headers::downstream(&answer.head.headers, repeats, response.headers_mut());
-    headers::request_id(shape.dialect, shape.id, response.headers_mut());
+    *response.status_mut() = head.status;
+    answer.put_headers(shape, response.headers_mut());
+    let secrets = answer.upstream.secrets();
     for name in FORWARDED {
-        if let Some(value) = answer.head.headers.value(&name).filter(|value| !repeats(value.as_bytes())) {
+        if let Some(value) = head.headers.value(&name).filter(|value| !secrets.is_in(value.as_bytes())) {
             response.headers_mut().insert(name, value);
         }
     }
     let octets = HeaderValue::from_static("application/octet-stream");
     response.headers_mut().entry(CONTENT_TYPE).or_insert(octets);
     force_download(response.headers_mut());
-    *response.body_mut() = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
+    *response.body_mut() = download::body(proxy, Bytes::new(), answer);
     Ok(response)
 }

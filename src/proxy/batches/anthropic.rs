@@ -20,11 +20,13 @@ use crate::proxy::resource_upstream::ResourceAnswer;
 use crate::store;
 use crate::store::batches;
 
-use super::booking::{self, BatchAction, told};
+use super::booking;
 use super::creation::NewBatch;
-use super::kept::{BatchRequest, BatchUnavailable, ask, of_path, shape};
 use super::list::{self, Paging};
+use super::lookup::{of_path, shape};
+use super::object::{self, BatchAction};
 use super::results as result_lines;
+use super::upstream::{BatchRequest, BatchUnavailable, ask, refreshed};
 
 const API: BatchApi = BatchApi::Anthropic;
 const PAGING: Paging =
@@ -62,12 +64,12 @@ pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: 
 
 /// Serves `GET /v1/messages/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, BatchAction::Read).await)
+    response_of(object::answer(&proxy, &request, &caller, API, BatchAction::Read).await)
 }
 
 /// Serves `POST /v1/messages/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, BatchAction::Cancel).await)
+    response_of(object::answer(&proxy, &request, &caller, API, BatchAction::Cancel).await)
 }
 
 /// Serves `GET /v1/messages/batches/{id}/results`.
@@ -77,9 +79,7 @@ pub(in crate::proxy) async fn results(proxy: Arc<Proxy>, request: Request, calle
 
 async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let batch = of_path(proxy, request, caller, API).await?;
-    let whole = BatchRequest::of(Method::GET, &batch, "/results");
-    let batch_request = BatchRequest::bytes(whole.path, "/v1/messages/batches/{id}/results");
-    result_lines::stream(proxy, request, &batch, batch_request).await
+    result_lines::stream(proxy, request, &batch, BatchRequest::results(&batch)).await
 }
 
 /// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it; while that is
@@ -92,8 +92,8 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
 async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let shape = shape(request, API);
     let batch = of_path(proxy, request, caller, API).await?;
-    let batch = booking::refreshed(proxy, batch).await;
-    booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
+    let batch = refreshed(proxy, batch).await;
+    booking::settle_before_deletion(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     match ask(proxy, &batch, BatchRequest::of(Method::DELETE, &batch, ""), Some(request)).await {
         // Read to its end, so that the connection can be reused.
         Ok(ResourceAnswer { response, slot: _slot, .. }) => drop(response.read().await),

@@ -35,7 +35,8 @@ use crate::store::batches::{self, BatchPlace};
 use crate::time::now_ms;
 use crate::upstream::{self, AnswerHead, RequestBody};
 
-use super::mapping::{self, FIRST_LOOK, SURFACE};
+use super::mapping::{self, SURFACE};
+use super::watch::FIRST_LOOK;
 
 const FILES: &str = "/v1/files";
 /// The maximum size of an object that is read, in bytes, and the maximum time for it.
@@ -154,8 +155,12 @@ impl NewBatch {
             input_file_id: self.input_file_id.clone(),
             row: attempt.book_later().ok_or_else(|| "its call has no name".to_owned())?,
         };
-        let shown =
-            mapping::shown(&proxy.core, &place, text, &mapping::base(&proxy.core, &self.call.headers));
+        let shown = mapping::public_object(
+            &proxy.core,
+            &place,
+            text,
+            &mapping::base(&proxy.core, &self.call.headers),
+        );
         let (store, now) = (&proxy.core.store, now_ms());
         let stored = batches::insert(store, place, text.to_owned(), now + FIRST_LOOK, now).await;
         stored.map(|()| shown).map_err(|error| error.to_string())

@@ -11,7 +11,7 @@ use crate::proxy::reply::ErrorShape;
 use crate::store::batches::{self, BatchRow, Page};
 use crate::store::owner::Owner;
 
-use super::kept::{find, shape};
+use super::lookup::{find, shape};
 use super::mapping;
 
 /// The paging of an interface.
@@ -77,7 +77,7 @@ async fn bound(
 /// Builds the objects of batches as the client sees them.
 fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Value {
     let base = mapping::base(&proxy.core, &request.headers);
-    let shown = |batch: &BatchRow| mapping::shown(&proxy.core, &batch.place, &batch.object, &base);
+    let shown = |batch: &BatchRow| mapping::public_object(&proxy.core, &batch.place, &batch.object, &base);
     batches.iter().map(|batch| serde_json::from_str::<Value>(&shown(batch)).unwrap_or_default()).collect()
 }
 

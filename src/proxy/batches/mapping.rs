@@ -9,7 +9,6 @@ use crate::dialect::Dialect;
 use crate::dialect::batch::{BatchApi, object_with};
 use crate::hex;
 use crate::store::batches::BatchPlace;
-use crate::time::Millis;
 
 /// The prefixes of the public ids, by interface; 128 random bits follow.
 const BATCH: &str = "batch_sy_";
@@ -19,8 +18,6 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 
 /// The surface whose headers and errors OpenAI's interface shares.
 pub(super) const SURFACE: Dialect = Dialect::Embeddings;
-/// The time after which a batch is first asked for, if no client does so before, in milliseconds.
-pub(super) const FIRST_LOOK: Millis = 60_000;
 
 /// A file that an upstream has made from a batch: its public id is that of the batch with another prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +88,7 @@ pub(super) fn new_id(api: BatchApi) -> Option<String> {
 
 /// Writes an upstream's object with our ids, and with the requested model's name if the operator wants that. `base` is our
 /// address.
-pub(super) fn shown(core: &Core, place: &BatchPlace, object: &str, base: &str) -> String {
+pub(super) fn public_object(core: &Core, place: &BatchPlace, object: &str, base: &str) -> String {
     let id = place.public_id.as_str();
     let mut texts = vec![("id", id)];
     let results = format!("{base}/v1/messages/batches/{id}/results");

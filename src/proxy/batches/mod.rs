@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! POST    requests ─ one model ─ pipeline: channel after channel, until one takes it ─ stored under a public id     creation
-//! GET     public id ─ its account ─ the upstream ─ shown with our ids                                               kept
+//! GET     public id ─ its account ─ the upstream ─ shown with our ids                       lookup, upstream, object
 //! GET     a page of them, as they were last seen                                                                    list
 //! GET     results, streamed: the files that OpenAI's batches name, or Anthropic's own path                          results
-//! ended   its usage is booked once, by the first party that learns of the end                         booking, unbooked
+//! ended   its usage is booked once, by the first party that learns of the end             watch, booking, unbooked
 //! ```
 //!
 //! The paths are in `openai` and `anthropic`; `mapping` holds the ids, and shows an object with them. A batch is
@@ -15,18 +15,21 @@
 mod anthropic;
 mod booking;
 mod creation;
-mod kept;
 mod list;
+mod lookup;
 mod mapping;
+mod object;
 mod openai;
 mod results;
 mod unbooked;
+mod upstream;
+mod watch;
 
 pub(super) use anthropic::{
     cancel as cancel_messages, create as create_messages, delete as delete_messages, get as get_messages,
     list as list_messages, results as results_of_messages,
 };
-pub use booking::watch;
 pub(super) use creation::NewBatch;
 pub(super) use openai::{cancel, create, file, file_content, file_deletion, get, list};
 pub(super) use unbooked::Bookings;
+pub use watch::watch;

@@ -19,12 +19,14 @@ use crate::proxy::reply::response_of;
 use crate::proxy::resource_upstream::{ResourceAnswer, in_path};
 use crate::store::batches::BatchRow;
 
-use super::booking::{self, BatchAction, told};
+use super::booking;
 use super::creation::NewBatch;
-use super::kept::{self, BatchRequest, find, shape};
 use super::list::{self, Paging};
+use super::lookup::{find, shape};
 use super::mapping::{ResultFileId, SURFACE};
+use super::object::{self, BatchAction};
 use super::results;
+use super::upstream::{self, BatchRequest};
 
 const API: BatchApi = BatchApi::OpenAi;
 /// The endpoints that requests of a batch may go to.
@@ -94,12 +96,12 @@ async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
 
 /// Serves `GET /v1/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, BatchAction::Read).await)
+    response_of(object::answer(&proxy, &request, &caller, API, BatchAction::Read).await)
 }
 
 /// Serves `POST /v1/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, BatchAction::Cancel).await)
+    response_of(object::answer(&proxy, &request, &caller, API, BatchAction::Cancel).await)
 }
 
 // === files ===
@@ -147,10 +149,10 @@ async fn about_file(
     let shape = shape(request, API);
     let (batch, path) = of_file(proxy, request, caller, file).await?;
     if method == Method::DELETE {
-        booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
+        booking::settle_before_deletion(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     }
     let batch_request = BatchRequest { method, path, label: "/v1/files/{id}", accept: "application/json" };
-    let asked = kept::ask(proxy, &batch, batch_request, Some(request)).await;
+    let asked = upstream::ask(proxy, &batch, batch_request, Some(request)).await;
     let ResourceAnswer { response, slot: _slot, .. } =
         asked.map_err(|refused| refused.answer(proxy, shape))?;
     let (_, object) = response.read().await.map_err(|failure| failure.into_response(shape))?;

@@ -14,7 +14,8 @@ use crate::proxy::download::{self, force_download};
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::store::batches::BatchRow;
 
-use super::kept::{self, BatchRequest, api, ask};
+use super::lookup::{self, api};
+use super::upstream::{BatchRequest, ask};
 
 /// The maximum length of a line that is rewritten, in bytes; a longer one is passed on unchanged.
 const MAX_LINE: usize = 16 << 20;
@@ -26,7 +27,7 @@ pub(super) async fn stream(
     batch: &BatchRow,
     batch_request: BatchRequest,
 ) -> Result<Response, Response> {
-    let shape = kept::shape(request, api(batch));
+    let shape = lookup::shape(request, api(batch));
     let asked = ask(proxy, batch, batch_request, Some(request)).await;
     let answer = asked.map_err(|refused| refused.answer(proxy, shape))?;
     let content_type = answer.response.head.headers.value(&CONTENT_TYPE);

@@ -1,13 +1,11 @@
-//! An earlier batch: found, asked for at the account that has it, shown with our ids.
+//! Asks the account that has a batch about it.
 
-use bytes::Bytes;
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Method};
 
 use crate::dialect::batch::BatchApi;
-use crate::dialect::{Dialect, judge, video};
-use crate::http::{self, Request, Response};
+use crate::dialect::{judge, video};
+use crate::http::{Request, Response};
 use crate::proxy::Proxy;
-use crate::proxy::auth::Caller;
 use crate::proxy::commit::judged;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
@@ -17,10 +15,9 @@ use crate::proxy::resource_upstream::{
     ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable, in_path,
 };
 use crate::store::batches::{self, BatchRow};
-use crate::store::owner::Owner;
-use crate::store::{self, Store};
 
-use super::mapping::{self, SURFACE};
+use super::lookup::{api, dialect, has_ended};
+use super::mapping::SURFACE;
 
 /// The maximum length of an object that is stored, in bytes; a longer one is only shown.
 const MAX_KEPT: usize = 64 * 1024;
@@ -46,52 +43,16 @@ impl BatchRequest {
         Self { method, path, label, accept: "application/json" }
     }
 
+    /// Asks for the results that Anthropic keeps at a path of their own.
+    pub(super) fn results(batch: &BatchRow) -> Self {
+        let path = Self::of(Method::GET, batch, "/results").path;
+        Self::bytes(path, "/v1/messages/batches/{id}/results")
+    }
+
     /// Asks for bytes of any type.
     pub(super) fn bytes(path: String, label: &'static str) -> Self {
         Self { method: Method::GET, path, label, accept: "*/*" }
     }
-}
-
-pub(super) fn api(batch: &BatchRow) -> BatchApi {
-    BatchApi::of_id(&batch.place.api)
-}
-
-pub(super) fn dialect(api: BatchApi) -> Dialect {
-    match api {
-        BatchApi::OpenAi => SURFACE,
-        BatchApi::Anthropic => Dialect::Messages,
-    }
-}
-
-pub(super) fn shape(request: &Request, api: BatchApi) -> ErrorShape {
-    ErrorShape::of(&request.headers, Some(dialect(api)), request.id)
-}
-
-/// Finds the batch with this id, if it is the caller's and of this interface.
-pub(super) async fn find(
-    store: &Store,
-    caller: &Caller,
-    api: BatchApi,
-    id: &str,
-) -> store::Result<Option<BatchRow>> {
-    if !id.starts_with(mapping::prefix(api)) || id.len() > 100 {
-        return Ok(None);
-    }
-    batches::find(store, &Owner::of_key(caller.key_id()), id).await
-}
-
-/// Finds the batch that the path names.
-pub(super) async fn of_path(
-    proxy: &Proxy,
-    request: &Request,
-    caller: &Caller,
-    api: BatchApi,
-) -> Result<BatchRow, Response> {
-    let (id, shape) = (request.params.get("id"), shape(request, api));
-    let found = find(&proxy.core.store, caller, api, id)
-        .await
-        .map_err(|error| shape.database_failed("Batches", &error))?;
-    found.ok_or_else(|| shape.no_such("batch", id))
 }
 
 /// Asks the account that has the batch.
@@ -207,14 +168,12 @@ pub(super) async fn refresh(
     Ok(crossing)
 }
 
-/// Builds the client's answer about a batch.
-pub(super) fn shown(proxy: &Proxy, batch: &BatchRow, request: &Request, crossing: HeaderMap) -> Response {
-    let base = mapping::base(&proxy.core, &request.headers);
-    let object = mapping::shown(&proxy.core, &batch.place, &batch.object, &base);
-    proxy.core.metrics.sent_bytes.add(object.len() as u64);
-    let mut response = http::json_bytes(StatusCode::OK, Bytes::from(object));
-    response.headers_mut().extend(crossing);
-    let shape = shape(request, api(batch));
-    headers::request_id(shape.dialect, shape.id, response.headers_mut());
-    response
+/// Returns the batch in its upstream's current state, if that can be asked.
+pub(super) async fn refreshed(proxy: &Proxy, mut batch: BatchRow) -> BatchRow {
+    if !has_ended(&batch) {
+        let batch_request = BatchRequest::of(Method::GET, &batch, "");
+        // If it cannot be asked, the last known state is used.
+        drop(refresh(proxy, &mut batch, batch_request, None).await);
+    }
+    batch
 }

@@ -19,12 +19,9 @@ use serde_json::json;
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
-use crate::dialect::observe::Phase;
 use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
-use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
-use crate::mask::Mask;
 use crate::proxy::Proxy;
 use crate::proxy::redaction;
 use crate::store::owner::Owner;
@@ -38,37 +35,38 @@ use super::input_items;
 use super::name::ResponseName;
 use super::owners;
 use super::turns::StoredTurn;
+use super::usage_watch::{UsageReader, UsageWatch};
 use crate::proxy::auth::Caller;
 use crate::proxy::download;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::media_type::is_event_stream;
-use crate::proxy::relay::passed::PassthroughTransit;
 use crate::proxy::relay::renamed;
-use crate::proxy::relay::rewritten::{Rewrite, rewritten};
-use crate::proxy::relay::{InStreamError, Transit};
+use crate::proxy::relay::rewritten::rewritten;
 use crate::proxy::reply::{ErrorShape, response_of};
 use crate::proxy::resource_upstream::{
     ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable, in_path,
 };
-use crate::proxy::tail::Tail;
 
 /// The length up to which an answer is held, in bytes.
 const MAX_HELD: usize = 2 << 20;
 
-/// What is asked about a response.
-struct Query {
+/// A request about a response, without its id.
+struct ResponseRequest {
     method: Method,
     /// The path after the id.
     suffix: &'static str,
     label: &'static str,
 }
 
-const READ: Query = Query { method: Method::GET, suffix: "", label: "/v1/responses/{id}" };
-const INPUT: Query =
-    Query { method: Method::GET, suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
-const CANCEL: Query = Query { method: Method::POST, suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
-const DELETE: Query = Query { method: Method::DELETE, suffix: "", label: "/v1/responses/{id}" };
+const READ: ResponseRequest =
+    ResponseRequest { method: Method::GET, suffix: "", label: "/v1/responses/{id}" };
+const INPUT: ResponseRequest =
+    ResponseRequest { method: Method::GET, suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
+const CANCEL: ResponseRequest =
+    ResponseRequest { method: Method::POST, suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
+const DELETE: ResponseRequest =
+    ResponseRequest { method: Method::DELETE, suffix: "", label: "/v1/responses/{id}" };
 
 /// Where a response is kept.
 enum ResponseLocation {
@@ -83,14 +81,14 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
         Ok(ResponseLocation::Here(turn)) => {
             let model = std::str::from_utf8(&turn.request).ok().and_then(|text| scan::member(text, "model"));
             let model = model.and_then(scan::string).map(Arc::from);
-            let told = if is_streamed {
-                told_again(&turn, &request)
+            let response = if is_streamed {
+                replayed(&turn, &request)
             } else {
-                http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn)))
+                http::json_bytes(StatusCode::OK, Bytes::from(response_object(&turn)))
             };
-            Ok(under_its_name(&proxy, model, told))
+            Ok(with_requested_model(&proxy, model, response))
         }
-        Ok(ResponseLocation::At(at)) => told_by_upstream(&proxy, &request, &caller, at, READ).await,
+        Ok(ResponseLocation::At(at)) => current(&proxy, &request, &caller, at, READ).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -112,7 +110,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
                 "This response is complete: only a background response in progress can be cancelled";
             Err(shape(&request).refuse(400, message, None, None))
         }
-        Ok(ResponseLocation::At(at)) => told_by_upstream(&proxy, &request, &caller, at, CANCEL).await,
+        Ok(ResponseLocation::At(at)) => current(&proxy, &request, &caller, at, CANCEL).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -183,7 +181,7 @@ async fn ask(
     proxy: &Arc<Proxy>,
     request: &Request,
     at: StoredAt,
-    query: Query,
+    about: ResponseRequest,
 ) -> Result<ResourceAnswer, Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
@@ -193,12 +191,12 @@ async fn ask(
         Unreachable::Store(error) => shape.database_failed("Responses", &error),
     })?;
     let slot = upstream.slot(&proxy.core, shape).await?;
-    let path = format!("/v1/responses/{}{}", in_path(id), query.suffix);
+    let path = format!("/v1/responses/{}{}", in_path(id), about.suffix);
     let asked = ResourceRequest {
-        method: query.method,
+        method: about.method,
         dialect: Dialect::Responses,
         path,
-        label: query.label,
+        label: about.label,
         accept: if request.query.is_on("stream") { "text/event-stream" } else { "application/json" },
         forwarded: &[],
         client: Some(request),
@@ -212,9 +210,9 @@ async fn passed(
     proxy: &Arc<Proxy>,
     request: &Request,
     at: StoredAt,
-    query: Query,
+    about: ResponseRequest,
 ) -> Result<Response, Response> {
-    let answer = ask(proxy, request, at, query).await?;
+    let answer = ask(proxy, request, at, about).await?;
     let shape = shape(request);
     if let Some(refusal) = answer.response.page(shape) {
         return Err(refusal);
@@ -226,15 +224,15 @@ async fn passed(
 
 /// Passes the upstream's current response on, with the requested model's name where the operator wants that. Books the
 /// usage that it contains.
-async fn told_by_upstream(
+async fn current(
     proxy: &Arc<Proxy>,
     request: &Request,
     caller: &Caller,
     at: StoredAt,
-    query: Query,
+    about: ResponseRequest,
 ) -> Result<Response, Response> {
     let model = at.model.clone();
-    let mut answer = ask(proxy, request, at.clone(), query).await?;
+    let mut answer = ask(proxy, request, at.clone(), about).await?;
     let shape = shape(request);
     if let Some(refusal) = answer.response.page(shape) {
         return Err(refusal);
@@ -254,142 +252,23 @@ async fn told_by_upstream(
             let object = redaction::of_error(held.freeze(), || answer.upstream.secrets());
             proxy.core.metrics.sent_bytes.add(object.len() as u64);
             *response.body_mut() = ResponseBody::full(object);
-            return Ok(under_its_name(proxy, model, response));
+            return Ok(with_requested_model(proxy, model, response));
         }
     }
-    let told = if is_stream {
-        UsageReader::Events(Box::new(PassthroughTransit::new(Dialect::Responses)))
-    } else {
-        UsageReader::Tail(Tail::default())
-    };
-    let watched = UsageWatch {
-        told: Some(told),
-        has_failed: false,
-        name,
-        at,
-        secrets: answer.upstream.secrets(),
-        proxy: proxy.clone(),
-    };
+    let reader = if is_stream { UsageReader::events() } else { UsageReader::tail() };
+    let watch = UsageWatch::new(proxy, reader, name, at, answer.upstream.secrets());
     let download = download::body(proxy, held.freeze(), answer);
-    *response.body_mut() = rewritten(download, watched);
-    Ok(under_its_name(proxy, model, response))
+    *response.body_mut() = rewritten(download, watch);
+    Ok(with_requested_model(proxy, model, response))
 }
 
 /// Puts the requested model's name into the response, where the operator wants that and the name is known.
-fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) -> Response {
+fn with_requested_model(proxy: &Proxy, model: Option<Arc<str>>, response: Response) -> Response {
     match model {
         Some(model) if proxy.core.settings.load().echo_model => {
             renamed::named(Dialect::Responses, &model, response)
         }
         _ => response,
-    }
-}
-
-/// Observes a response on its way to the client for its usage. A stream passes a whole event at a time and ends with an
-/// error event, which is written anew, because it may repeat secrets of the request.
-struct UsageWatch {
-    /// What has been observed; `None` once the usage was booked.
-    told: Option<UsageReader>,
-    /// Whether the stream ended with an error event: nothing after it passes.
-    has_failed: bool,
-    name: ResponseName,
-    at: StoredAt,
-    secrets: Mask,
-    proxy: Arc<Proxy>,
-}
-
-enum UsageReader {
-    Events(Box<PassthroughTransit>),
-    /// The end of an object.
-    Tail(Tail),
-}
-
-impl UsageReader {
-    /// Returns the usage of the response, if it has ended.
-    fn outcome(&self) -> Option<Outcome> {
-        match self {
-            Self::Tail(tail) => Outcome::of_tail(tail.bytes()),
-            Self::Events(stream) => match (stream.progress().phase(), stream.progress().usage()) {
-                (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
-                (Phase::Ended, None) => Some(Outcome::Untold),
-                (Phase::Failed(_), None) => Some(Outcome::Nothing),
-                (Phase::Preamble | Phase::Output, _) => None,
-            },
-        }
-    }
-}
-
-impl UsageWatch {
-    /// Writes what a stream has taken, or the error in it without secrets.
-    fn pass(&mut self, taken: Result<Bytes, Box<InStreamError>>, out: &mut Vec<u8>) {
-        let has_free_text = match &mut self.told {
-            Some(UsageReader::Events(stream)) => stream.take_free_text(),
-            _ => false,
-        };
-        let shown =
-            |bytes: Bytes| if has_free_text { redaction::of_free_text(&bytes, &self.secrets) } else { bytes };
-        let told = match taken {
-            Ok(events) => return out.extend_from_slice(&shown(events)),
-            Err(told) => *told,
-        };
-        out.extend_from_slice(&shown(told.before));
-        self.has_failed = true;
-        if let Some(UsageReader::Events(stream)) = self.told.as_mut().filter(|_| !told.is_told) {
-            let mut error = told.error;
-            error.hide(|text| self.secrets.hide(text));
-            let event = stream.error(&error, &self.name.id);
-            out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
-        }
-    }
-
-    fn settle(&mut self) {
-        let told = self.told.take();
-        if let Some(UsageReader::Events(stream)) = &told {
-            let items = stream.progress().items().iter().map(String::as_str);
-            owners::bind_items_of(&self.proxy, self.name.key_id, &self.at, items);
-        }
-        if let Some(outcome) = told.and_then(|told| told.outcome()) {
-            let (settling, name) = (self.proxy.clone(), self.name.clone());
-            self.proxy.core.background.spawn("the usage of a response in the background", async move {
-                background::settle(&settling, &name, outcome).await;
-            });
-        }
-    }
-}
-
-impl Rewrite for UsageWatch {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
-        match &mut self.told {
-            None if self.has_failed => {}
-            None => out.extend_from_slice(bytes),
-            Some(UsageReader::Tail(tail)) => {
-                tail.push(bytes);
-                out.extend_from_slice(bytes);
-            }
-            Some(UsageReader::Events(stream)) => {
-                let taken = stream.take(Bytes::copy_from_slice(bytes));
-                let is_finished = stream.progress().is_finished();
-                self.pass(taken, out);
-                if is_finished || self.has_failed {
-                    self.settle();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
-        if let Some(UsageReader::Events(stream)) = &mut self.told {
-            let rest = stream.finish();
-            self.pass(rest, out);
-        }
-        if let Some(UsageReader::Events(stream)) = &mut self.told
-            && !self.has_failed
-        {
-            out.extend_from_slice(&stream.conclude().unwrap_or_else(|before_error| before_error));
-        }
-        self.settle();
-        Ok(())
     }
 }
 
@@ -407,28 +286,28 @@ fn answered(answer: &ResourceAnswer, shape: ErrorShape) -> Response {
     response
 }
 
-// === what we keep ===
+// === responses stored here ===
 
 /// Builds the response object.
-fn whole(turn: &StoredTurn) -> String {
+fn response_object(turn: &StoredTurn) -> String {
     edit(&turn.rest, &[("output", &format!("[{}]", turn.items.join(",")))], &[]).into_owned()
 }
 
 /// Replays the response as a stream, from after the event that the client received last.
-fn told_again(turn: &StoredTurn, request: &Request) -> Response {
+fn replayed(turn: &StoredTurn, request: &Request) -> Response {
     let shape = shape(request);
     let context = ReplyContext {
         now: now_secs(),
         fallback_id: shape.id.as_str().to_owned(),
         ..ReplyContext::default()
     };
-    let told = convert::replayed(Dialect::Responses, Dialect::Responses, &whole(turn), &context);
-    let told = match told {
-        Ok(told) => told,
+    let object = response_object(turn);
+    let replay = match convert::replayed(Dialect::Responses, Dialect::Responses, &object, &context) {
+        Ok(replay) => replay,
         Err(error) => return shape.upstream_failure(502, &error),
     };
     let after = request.query.get("starting_after").and_then(|number| number.parse::<u64>().ok());
-    let text = String::from_utf8_lossy(&told.body);
+    let text = String::from_utf8_lossy(&replay.body);
     let is_new = |event: &&str| {
         let data = event.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or_default();
         let number =
@@ -441,8 +320,6 @@ fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
 }
-
-// === what is said ===
 
 fn shape(request: &Request) -> ErrorShape {
     ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id)

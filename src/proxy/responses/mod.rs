@@ -4,7 +4,7 @@
 //! an upstream stores it    owners ─ id_owners (their memory)    no key goes on from an answer of another's
 //! nobody stores it         previous ─ turns (their memory)      its next request is merged into a complete one
 //! in the background        background ─ pending ─ background_watch      what it has used is booked once, at its end
-//! asked for once more      by_id
+//! asked for once more      by_id ─ usage_watch (the usage of one that passes)
 //! ```
 //!
 //! Each is known by its [`name`]: its id, and the key that was given it.
@@ -19,3 +19,4 @@ pub(super) mod owners;
 pub(super) mod pending;
 pub(super) mod previous;
 pub(super) mod turns;
+mod usage_watch;

@@ -1,0 +1,149 @@
+//! Observes a response on its way to the client that asks for it once more, for its usage.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::dialect::Dialect;
+use crate::dialect::observe::Phase;
+use crate::http::body::Truncated;
+use crate::mask::Mask;
+use crate::proxy::Proxy;
+use crate::proxy::redaction;
+use crate::proxy::relay::passed::PassthroughTransit;
+use crate::proxy::relay::rewritten::Rewrite;
+use crate::proxy::relay::{InStreamError, Transit};
+use crate::proxy::tail::Tail;
+
+use super::background::{self, Outcome};
+use super::id_owners::StoredAt;
+use super::name::ResponseName;
+use super::owners;
+
+/// Observes a response on its way to the client for its usage. A stream passes a whole event at a time and ends with an
+/// error event, which is written anew, because it may repeat secrets of the request.
+pub(super) struct UsageWatch {
+    /// `None` once the usage was booked.
+    reader: Option<UsageReader>,
+    /// Whether the stream ended with an error event: nothing after it passes.
+    has_failed: bool,
+    name: ResponseName,
+    at: StoredAt,
+    secrets: Mask,
+    proxy: Arc<Proxy>,
+}
+
+/// A reader of the usage of a response.
+pub(super) enum UsageReader {
+    /// The events of a stream.
+    Events(Box<PassthroughTransit>),
+    /// The end of an object.
+    Tail(Tail),
+}
+
+impl UsageReader {
+    pub(super) fn events() -> Self {
+        Self::Events(Box::new(PassthroughTransit::new(Dialect::Responses)))
+    }
+
+    pub(super) fn tail() -> Self {
+        Self::Tail(Tail::default())
+    }
+
+    /// Returns the usage of the response, if it has ended.
+    fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Tail(tail) => Outcome::of_tail(tail.bytes()),
+            Self::Events(stream) => match (stream.progress().phase(), stream.progress().usage()) {
+                (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
+                (Phase::Ended, None) => Some(Outcome::Untold),
+                (Phase::Failed(_), None) => Some(Outcome::Nothing),
+                (Phase::Preamble | Phase::Output, _) => None,
+            },
+        }
+    }
+}
+
+impl UsageWatch {
+    /// Observes a response with this reader. `at` is where the response is, `secrets` are those of its requests.
+    pub(super) fn new(
+        proxy: &Arc<Proxy>,
+        reader: UsageReader,
+        name: ResponseName,
+        at: StoredAt,
+        secrets: Mask,
+    ) -> Self {
+        Self { reader: Some(reader), has_failed: false, name, at, secrets, proxy: proxy.clone() }
+    }
+
+    /// Writes what a stream has taken, or the error in it without secrets.
+    fn pass(&mut self, taken: Result<Bytes, Box<InStreamError>>, out: &mut Vec<u8>) {
+        let has_free_text = match &mut self.reader {
+            Some(UsageReader::Events(stream)) => stream.take_free_text(),
+            _ => false,
+        };
+        let shown =
+            |bytes: Bytes| if has_free_text { redaction::of_free_text(&bytes, &self.secrets) } else { bytes };
+        let InStreamError { mut error, before, is_told } = match taken {
+            Ok(events) => return out.extend_from_slice(&shown(events)),
+            Err(failed) => *failed,
+        };
+        out.extend_from_slice(&shown(before));
+        self.has_failed = true;
+        if let Some(UsageReader::Events(stream)) = self.reader.as_mut().filter(|_| !is_told) {
+            error.hide(|text| self.secrets.hide(text));
+            let event = stream.error(&error, &self.name.id);
+            out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
+        }
+    }
+
+    fn settle(&mut self) {
+        let reader = self.reader.take();
+        if let Some(UsageReader::Events(stream)) = &reader {
+            let items = stream.progress().items().iter().map(String::as_str);
+            owners::bind_items_of(&self.proxy, self.name.key_id, &self.at, items);
+        }
+        if let Some(outcome) = reader.and_then(|reader| reader.outcome()) {
+            let (settling, name) = (self.proxy.clone(), self.name.clone());
+            self.proxy.core.background.spawn("the usage of a response in the background", async move {
+                background::settle(&settling, &name, outcome).await;
+            });
+        }
+    }
+}
+
+impl Rewrite for UsageWatch {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        match &mut self.reader {
+            None if self.has_failed => {}
+            None => out.extend_from_slice(bytes),
+            Some(UsageReader::Tail(tail)) => {
+                tail.push(bytes);
+                out.extend_from_slice(bytes);
+            }
+            Some(UsageReader::Events(stream)) => {
+                let taken = stream.take(Bytes::copy_from_slice(bytes));
+                let is_finished = stream.progress().is_finished();
+                self.pass(taken, out);
+                if is_finished || self.has_failed {
+                    self.settle();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        if let Some(UsageReader::Events(stream)) = &mut self.reader {
+            let rest = stream.finish();
+            self.pass(rest, out);
+        }
+        if let Some(UsageReader::Events(stream)) = &mut self.reader
+            && !self.has_failed
+        {
+            out.extend_from_slice(&stream.conclude().unwrap_or_else(|before_error| before_error));
+        }
+        self.settle();
+        Ok(())
+    }
+}

@@ -1,6 +1,5 @@
 //! One client request, read once and kept for all its attempts.
 
-use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,6 +30,7 @@ use super::client::Client;
 use super::form_body;
 use super::key::quota::Admission;
 use super::operation::{CallKind, Operation};
+use super::query;
 use super::reply::ErrorShape;
 use super::responses::id_owners::KeptAt;
 use super::session::{Session, SessionSource};
@@ -141,10 +141,10 @@ impl Call {
     ) -> Result<Box<Self>, (ErrorShape, EnvelopeError)> {
         let CallKind { dialect, operation, .. } = head.kind;
         let ReadRequest { envelope, body, version } = ReadRequest::of(&mut head, body)?;
-        let mut query = forwarded_query(head.query);
+        let mut query = query::forwarded(head.query);
         let presented = presented(&head.headers, head.query);
         if operation == Operation::CountTokens && dialect == Dialect::Messages {
-            ask_for_beta(&mut query);
+            query = query::with_beta(&query);
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
         let shape = ErrorShape::new(dialect, head.id).to_client(client.names_version);
@@ -297,93 +297,9 @@ fn streams_speech(body: &[u8]) -> bool {
     json::member(text, "stream_format") == Some("\"sse\"")
 }
 
-/// The parameters that every API of Google understands (<https://cloud.google.com/apis/docs/system-parameters>), beside
-/// those that begin with `$`: credentials, and the form of the answer, which is ours to choose. With `fields` a client could
-/// leave out the usage that it is charged by. `prettyPrint` changes blanks alone and is left out of this list.
-const SYSTEM_PARAMETERS: [&str; 11] = [
-    "access_token",
-    "alt",
-    "callback",
-    "fields",
-    "key",
-    "oauth_token",
-    "quotaUser",
-    "uploadType",
-    "upload_protocol",
-    "userIp",
-    "userProject",
-];
-
-/// Returns the query that goes upstream: everything but [`SYSTEM_PARAMETERS`] and a model other than the requested one.
-pub(super) fn forwarded_query(raw: &str) -> String {
-    let mut out = String::new();
-    for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
-        if !is_system_parameter(&name_in(pair)) && !names_model(pair) {
-            out.push(if out.is_empty() { '?' } else { '&' });
-            out.push_str(pair);
-        }
-    }
-    out
-}
-
-fn is_system_parameter(name: &str) -> bool {
-    name.starts_with('$') || SYSTEM_PARAMETERS.contains(&name)
-}
-
 /// Returns the caller's token from the headers or the query: a header's value is shared, not copied.
 fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
     let in_headers =
         ["authorization", "x-api-key", "x-goog-api-key"].into_iter().find_map(|name| headers.get(name));
-    in_headers.cloned().or_else(|| {
-        let key = query.split('&').find(|pair| name_in(pair) == "key")?.split_once('=')?.1;
-        HeaderValue::from_str(&percent_encoding::percent_decode_str(key).decode_utf8_lossy()).ok()
-    })
-}
-
-/// Returns the decoded name of a query pair.
-fn name_in(pair: &str) -> Cow<'_, str> {
-    let name = pair.split('=').next().unwrap_or_default();
-    percent_encoding::percent_decode_str(name).decode_utf8_lossy()
-}
-
-/// Whether a query pair names a model, in any spelling that a reader may accept.
-fn names_model(pair: &str) -> bool {
-    name_in(pair).replace('+', " ").trim().eq_ignore_ascii_case("model")
-}
-
-/// Adds `beta=true` to the query, with which the surface's own clients count tokens.
-fn ask_for_beta(query: &mut String) {
-    let others = query.split(['?', '&']).filter(|pair| !pair.is_empty() && name_in(pair) != "beta");
-    *query = others.fold(String::from("?beta=true"), |query, pair| query + "&" + pair);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ask_for_beta, forwarded_query};
-
-    #[test]
-    fn the_beta_is_asked_for_once() {
-        for (raw, asked) in
-            [("", "?beta=true"), ("?a=1&b", "?beta=true&a=1&b"), ("?b%65ta=false&a", "?beta=true&a")]
-        {
-            let mut query = raw.to_owned();
-            ask_for_beta(&mut query);
-            assert_eq!(query, asked, "{raw}");
-        }
-    }
-
-    #[test]
-    fn the_key_never_goes_upstream() {
-        for (raw, forwarded) in [
-            ("", ""),
-            ("key=sk-1", ""),
-            ("beta=true&key=sk-1", "?beta=true"),
-            ("alt=sse&a=1", "?a=1"),
-            ("%6bey=sk-1&a=1&b", "?a=1&b"),
-            ("monkey=1", "?monkey=1"),
-            ("fields=candidates&a=1&%24alt=proto&$.xgafv=2", "?a=1"),
-        ] {
-            assert_eq!(forwarded_query(raw), forwarded, "{raw}");
-        }
-    }
+    in_headers.cloned().or_else(|| HeaderValue::from_str(&query::key(query)?).ok())
 }

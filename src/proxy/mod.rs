@@ -28,7 +28,7 @@
 //! |---|---|
 //! | `channel_addresses` | which of a channel's addresses is asked next, and what each answer says about its address |
 //! | `state` | what the proxy keeps from one call to the next |
-//! | `operation` | what a client asks for, as far as the path tells |
+//! | `operation`, `query` | what a client asks for, as far as the path tells; what of its query goes upstream |
 //! | `client`, `session` | the client's application; a conversation and the channel it is bound to |
 //! | `upstream_socket` | requests to Codex over a WebSocket |
 //! | `retry` | what is asked after a refusal: another dialect, other words, a new token |
@@ -81,6 +81,7 @@ mod models;
 mod operation;
 mod pick;
 mod pipeline;
+mod query;
 mod realtime;
 mod redaction;
 mod relay;

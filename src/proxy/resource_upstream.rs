@@ -26,11 +26,11 @@ use crate::store::snapshot::{credential, site_of_account};
 use crate::store::{self, Store, sites, tokens};
 use crate::upstream::{self, AnswerHead, RequestBody, RequestHeaders, RetryScope, UpstreamBody, WorkKind};
 
-use super::call::forwarded_query;
 use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
 use super::headers::{self, X_API_KEY};
 use super::media_type::is_page;
+use super::query;
 use super::reply::ErrorShape;
 use super::retry::token_renewal;
 use super::send::{Timeouts, answered, read_some};
@@ -299,7 +299,7 @@ impl ResourceUpstream {
         let ResourceRequest { method, dialect, path, label, accept, forwarded, client } = request;
         let no_headers = HeaderMap::new();
         let headers = client.map_or(&no_headers, |client| &client.headers);
-        let query = client.map_or_else(String::new, |client| forwarded_query(client.query.raw()));
+        let query = client.map_or_else(String::new, |client| query::forwarded(client.query.raw()));
         let target = endpoint.base.join(&format!("{path}{query}"));
         let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
         outgoing.headers = headers::of_resource(headers, &self.custom_headers, values, accept);

@@ -17,6 +17,8 @@ use crate::request_id::RequestId;
 use crate::routing::{Account, Channel, CredentialHeaders};
 use crate::upstream::{AnswerHeaders, RequestHeaders};
 
+use super::betas;
+
 /// The user agent for clients that name none.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -25,7 +27,6 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 pub const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const X_UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
-const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const ANTHROPIC_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
@@ -101,7 +102,7 @@ pub fn of_resource(
 
 /// Adds the version and the betas with which a client of the messages API asks for a resource.
 pub fn as_messages(out: &mut RequestHeaders, client: &HeaderMap) {
-    for name in [&ANTHROPIC_VERSION.0, &ANTHROPIC_BETA] {
+    for name in [&ANTHROPIC_VERSION.0, &betas::HEADER] {
         if let Some(value) = client.get(name) {
             out.set(name.clone(), value.clone());
         }
@@ -129,9 +130,9 @@ fn forwarded(
     // What a client says about its own request wins; how it introduces itself is up to the site.
     for (name, value) in custom {
         let is_given = out.get(name).is_some();
-        if is_given && *name == ANTHROPIC_BETA {
-            let betas = value.to_str().unwrap_or_default().split(',').map(|beta| beta.trim().to_owned());
-            add_betas(&mut out, None, &betas.filter(|beta| !beta.is_empty()).collect::<Vec<_>>());
+        if is_given && *name == betas::HEADER {
+            let betas = betas::listed(value.to_str().unwrap_or_default()).map(str::to_owned);
+            betas::add(&mut out, None, &betas.collect::<Vec<_>>());
         } else if !is_given || always_crosses(name) {
             out.set(name.clone(), value.clone());
         }
@@ -144,67 +145,6 @@ fn forwarded(
         }
     }
     out
-}
-
-/// Writes `anthropic-beta`: `first`, then the betas that the header already names, then those that a body named.
-pub fn add_betas(out: &mut RequestHeaders, first: Option<&str>, betas: &[String]) {
-    let given = out.get(&ANTHROPIC_BETA).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let given = given.split(',').map(str::trim).filter(|beta| !beta.is_empty());
-    let mut all: Vec<&str> = Vec::new();
-    for beta in first.into_iter().chain(given).chain(betas.iter().map(String::as_str)) {
-        if !all.contains(&beta) {
-            all.push(beta);
-        }
-    }
-    if let Ok(value) = HeaderValue::from_str(&all.join(",")) {
-        out.set(ANTHROPIC_BETA, value);
-    }
-}
-
-/// The values of `anthropic-beta` that an upstream refuses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum RefusedBetas {
-    #[default]
-    None,
-    Named(Vec<String>),
-    /// The upstream does not say which.
-    All,
-}
-
-impl RefusedBetas {
-    /// The maximum number of values that are kept.
-    const MAX: usize = 32;
-
-    /// Adds what another refusal tells.
-    pub fn add(&mut self, other: &Self) {
-        match (&mut *self, other) {
-            (Self::All, _) | (_, Self::None) => {}
-            (Self::Named(known), Self::Named(more)) => {
-                let new: Vec<String> = more.iter().filter(|beta| !known.contains(beta)).cloned().collect();
-                known.extend(new.into_iter().take(Self::MAX.saturating_sub(known.len())));
-            }
-            (_, other) => *self = other.clone(),
-        }
-    }
-
-    fn contain(&self, beta: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Named(named) => named.iter().any(|named| named.eq_ignore_ascii_case(beta)),
-            Self::All => true,
-        }
-    }
-}
-
-/// Takes refused values out of `anthropic-beta`.
-pub fn leave_out_betas(out: &mut RequestHeaders, refused: &RefusedBetas) {
-    let Some(given) = out.get(&ANTHROPIC_BETA).and_then(|value| value.to_str().ok()) else { return };
-    let all = given.split(',').map(str::trim).filter(|beta| !beta.is_empty());
-    let left: Vec<&str> = all.filter(|beta| !refused.contain(beta)).collect();
-    match HeaderValue::from_str(&left.join(",")) {
-        Ok(value) if !left.is_empty() => out.set(ANTHROPIC_BETA, value),
-        _ => out.remove(&ANTHROPIC_BETA),
-    }
 }
 
 /// Whether a client's header goes on to the upstream for every operation that [`crosses`] does not restrict further.

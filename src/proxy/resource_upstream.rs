@@ -26,6 +26,7 @@ use crate::store::snapshot::{credential, site_of_account};
 use crate::store::{self, Store, sites, tokens};
 use crate::upstream::{self, AnswerHead, RequestBody, RequestHeaders, RetryScope, UpstreamBody, WorkKind};
 
+use super::betas;
 use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
 use super::headers::{self, X_API_KEY};
@@ -140,7 +141,7 @@ impl KeyForm {
                 // The beta under which the vendor takes a login's token.
                 let login_headers = Platform::Claude.profile().login_headers.as_ref();
                 if let Some(beta) = login_headers.and_then(|headers| headers.beta) {
-                    headers::add_betas(out, Some(beta), &[]);
+                    betas::add(out, Some(beta), &[]);
                 }
             }
             Self::Both => out.set(X_API_KEY, credential.key.clone()),

@@ -19,6 +19,7 @@ use crate::hex;
 use crate::http::{self, Response};
 use crate::proxy::Proxy;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
+use crate::proxy::betas;
 use crate::proxy::call::Call;
 use crate::proxy::channel_addresses::{ChannelAddresses, usable_credential};
 use crate::proxy::client_answer::ClientAnswer;
@@ -253,7 +254,7 @@ impl Address<'_> {
         request.headers = headers::upstream(&client, dialect, false, account, values);
         request.headers.set(CONTENT_TYPE, content_type);
         if let Some(beta) = login_headers::beta(account).filter(|_| dialect == Dialect::Messages) {
-            headers::add_betas(&mut request.headers, Some(beta), &[]);
+            betas::add(&mut request.headers, Some(beta), &[]);
         }
         if is_creation {
             call.trace.request_sent(&endpoint.base, label, &request);

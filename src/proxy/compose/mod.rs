@@ -25,9 +25,10 @@ use crate::routing::{BaseUrl, Channel, CredentialHeaders, Endpoint, path_segment
 use crate::time::now_ms;
 use crate::upstream::{self, RequestBody};
 
+use super::betas::{self, RefusedBetas};
 use super::call::Call;
 use super::failure::Failure;
-use super::headers::{self, RefusedBetas};
+use super::headers;
 use super::operation::Operation;
 use super::responses::owners;
 use super::retry::member_refusals::{AskedModel, Refused};
@@ -198,8 +199,15 @@ impl Delivery<'_> {
     ) -> Result<ComposedRequest, ConversionError> {
         let account = &self.channel.account;
         let site = &account.site;
-        let PreparedBody { pieces, stream, betas, refused_betas, content_type, bare, reply_context } =
-            outgoing;
+        let PreparedBody {
+            pieces,
+            stream,
+            betas: named_betas,
+            refused_betas,
+            content_type,
+            bare,
+            reply_context,
+        } = outgoing;
         let pieces = match self.code_assist() {
             Some(api) => code_assist::enveloped(api, self.call.operation, account, self.model, pieces)?,
             None => pieces,
@@ -215,12 +223,12 @@ impl Delivery<'_> {
         };
         request.headers = headers::upstream(&client, dialect, stream, account, credential);
         if refused_betas != RefusedBetas::None {
-            headers::leave_out_betas(&mut request.headers, &refused_betas);
+            betas::leave_out(&mut request.headers, &refused_betas);
         }
-        let betas = betas.as_deref().unwrap_or_default();
+        let named_betas = named_betas.as_deref().unwrap_or_default();
         let login_beta = login_headers::beta(account).filter(|_| dialect == Dialect::Messages);
-        if login_beta.is_some() || !betas.is_empty() {
-            headers::add_betas(&mut request.headers, login_beta, betas);
+        if login_beta.is_some() || !named_betas.is_empty() {
+            betas::add(&mut request.headers, login_beta, named_betas);
         }
         login_headers::add(&mut request.headers, account, || {
             cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())

@@ -14,8 +14,8 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, json, responses};
 use crate::platform::{BodyEdit, Platform};
 
+use crate::proxy::betas::RefusedBetas;
 use crate::proxy::call::Call;
-use crate::proxy::headers::RefusedBetas;
 
 /// Members that are removed from a compaction and from a count of responses.
 pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];

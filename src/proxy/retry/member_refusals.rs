@@ -11,7 +11,7 @@ use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
-use crate::proxy::headers::RefusedBetas;
+use crate::proxy::betas::RefusedBetas;
 
 /// How long a member is left out, in milliseconds. Then it is tried again: sites learn, and model names are reassigned.
 const KEPT_MS: Millis = 60 * 60 * 1000;

@@ -32,10 +32,10 @@ use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, o
 use crate::error_words::requests;
 use crate::platform::Platform;
 
+use crate::proxy::betas::RefusedBetas;
 use crate::proxy::call::Call;
 use crate::proxy::compose::outgoing::PreparedBody;
 use crate::proxy::failure::Failure;
-use crate::proxy::headers::RefusedBetas;
 use crate::proxy::operation::Operation;
 
 use super::member_refusals::Refused;

@@ -11,7 +11,7 @@ use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::proxy::download::{self, force_download};
-use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+use crate::proxy::relay::rewritten::{Rewrite, buffer_for, rewritten};
 use crate::store::batches::BatchRow;
 
 use super::lookup::{self, api};
@@ -70,7 +70,8 @@ impl Renaming {
 }
 
 impl Rewrite for Renaming {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn feed(&mut self, bytes: Bytes) -> Result<Bytes, Truncated> {
+        let mut out = buffer_for(&bytes);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.passes {
                 out.extend_from_slice(piece);
@@ -82,15 +83,16 @@ impl Rewrite for Renaming {
                 }
             }
             if piece.ends_with(b"\n") {
-                self.end_line(out);
+                self.end_line(&mut out);
             }
         }
-        Ok(())
+        Ok(Bytes::from(out))
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
-        self.end_line(out);
-        Ok(())
+    fn finish(&mut self) -> Result<Bytes, Truncated> {
+        let mut out = Vec::new();
+        self.end_line(&mut out);
+        Ok(Bytes::from(out))
     }
 }
 
@@ -107,9 +109,9 @@ mod tests {
             let mut renaming = Renaming { api, model, line: Vec::new(), passes: false };
             let mut out = Vec::new();
             for piece in text.as_bytes().chunks(size) {
-                assert!(renaming.feed(piece, &mut out).is_ok());
+                out.extend(renaming.feed(Bytes::copy_from_slice(piece)).expect("it passes"));
             }
-            assert!(renaming.finish(&mut out).is_ok());
+            out.extend(renaming.finish().expect("it passes"));
             assert_eq!(String::from_utf8(out).unwrap(), text.replace("up", "ours"));
         }
     }

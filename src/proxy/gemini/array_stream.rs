@@ -4,6 +4,7 @@
 //! data: {…}⏎⏎  data: {…}⏎⏎       becomes       [{…},⏎{…}⏎]
 //! ```
 
+use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::dialect::convert::MAX_EVENT;
@@ -11,7 +12,7 @@ use crate::dialect::sse::Scanner;
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 
-use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+use crate::proxy::relay::rewritten::{Rewrite, buffer_for, rewritten};
 
 /// Turns an answer's events into an array; leaves an answer that is no stream as it is.
 pub(in crate::proxy) fn of(mut answer: Response) -> Response {
@@ -30,17 +31,20 @@ struct Array {
 }
 
 impl Rewrite for Array {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated> {
+        let mut out = buffer_for(&piece);
         // A comment between events keeps a connection open, and so does a blank line between the array's items.
         let Self { scanner, begun } = self;
-        scanner.rewrite(bytes, b"\n", out, |data, out| put(data, begun, out)).map_err(Truncated::from)
+        scanner.rewrite(&piece, b"\n", &mut out, |data, out| put(data, begun, out))?;
+        Ok(Bytes::from(out))
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn finish(&mut self) -> Result<Bytes, Truncated> {
+        let mut out = Vec::new();
         let Self { scanner, begun } = self;
-        let written = scanner.rewrite_last(out, |data, out| put(data, begun, out));
+        scanner.rewrite_last(&mut out, |data, out| put(data, begun, out))?;
         out.extend_from_slice(if *begun { b"\n]" } else { b"[]" });
-        written.map_err(Truncated::from)
+        Ok(Bytes::from(out))
     }
 }
 
@@ -55,11 +59,11 @@ mod tests {
 
     #[test]
     fn an_event_that_cannot_be_kept_whole_breaks_the_array() {
-        let (mut array, mut out) = (Array { scanner: Scanner::new(64), begun: false }, Vec::new());
-        assert!(array.feed(b"data: {\"a\":1}\n\n", &mut out).is_ok());
-        assert_eq!(out, b"[{\"a\":1}");
+        let mut array = Array { scanner: Scanner::new(64), begun: false };
+        let written = array.feed(Bytes::from_static(b"data: {\"a\":1}\n\n"));
+        assert_eq!(written.expect("it is short"), "[{\"a\":1}");
         let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
         let mut pieces = long.as_bytes().chunks(50);
-        assert!(pieces.any(|piece| array.feed(piece, &mut out).is_err()));
+        assert!(pieces.any(|piece| array.feed(Bytes::copy_from_slice(piece)).is_err()));
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Its streams are always events, whether it asks for them or not. Token counts and errors are sent without an envelope.
 
+use bytes::Bytes;
+
 use crate::dialect::code_assist::{AROUND, seal_event, seal_whole};
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::sse::{KEEP_ALIVE, Scanner};
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 
-use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+use crate::proxy::relay::rewritten::{Rewrite, buffer_for, rewritten};
 
 /// Puts an answer into its envelope; leaves a refusal as it is.
 pub(in crate::proxy) fn seal(mut answer: Response) -> Response {
@@ -34,25 +36,29 @@ struct Sealed {
 }
 
 impl Rewrite for Sealed {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated> {
         let begun = std::mem::replace(&mut self.begun, true);
         match &mut self.scanner {
-            Some(scanner) => scanner.rewrite(bytes, KEEP_ALIVE, out, seal_event)?,
-            None => {
-                out.extend_from_slice(if begun { b"" } else { AROUND[0] });
-                out.extend_from_slice(bytes);
+            Some(scanner) => {
+                let mut out = buffer_for(&piece);
+                scanner.rewrite(&piece, KEEP_ALIVE, &mut out, seal_event)?;
+                Ok(Bytes::from(out))
             }
+            None if begun => Ok(piece),
+            None => Ok(Bytes::from([AROUND[0], &piece].concat())),
         }
-        Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn finish(&mut self) -> Result<Bytes, Truncated> {
         match &mut self.scanner {
-            Some(scanner) => scanner.rewrite_last(out, seal_event)?,
-            None if self.begun => out.extend_from_slice(AROUND[1]),
-            None => {}
+            Some(scanner) => {
+                let mut out = Vec::new();
+                scanner.rewrite_last(&mut out, seal_event)?;
+                Ok(Bytes::from(out))
+            }
+            None if self.begun => Ok(Bytes::from_static(AROUND[1])),
+            None => Ok(Bytes::new()),
         }
-        Ok(())
     }
 }
 
@@ -63,11 +69,10 @@ mod tests {
     #[test]
     fn an_event_that_cannot_be_kept_whole_breaks_the_stream() {
         let mut sealed = Sealed { scanner: Some(Scanner::new(64)), begun: false };
-        let mut out = Vec::new();
-        assert!(sealed.feed(b"data: {\"a\":1}\n\n", &mut out).is_ok());
-        assert_eq!(out, b"data: {\"response\":{\"a\":1}}\n\n");
+        let written = sealed.feed(Bytes::from_static(b"data: {\"a\":1}\n\n"));
+        assert_eq!(written.expect("it is short"), "data: {\"response\":{\"a\":1}}\n\n");
         let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
         let mut pieces = long.as_bytes().chunks(50);
-        assert!(pieces.any(|piece| sealed.feed(piece, &mut out).is_err()));
+        assert!(pieces.any(|piece| sealed.feed(Bytes::copy_from_slice(piece)).is_err()));
     }
 }

@@ -10,16 +10,14 @@
 //! So the next event is begun early, and each further heartbeat is a blank before its JSON, which may begin with blanks
 //! (RFC 8259, 2). Where no event follows, an empty one ends what was begun.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
 use bytes::Bytes;
-use http_body::{Body, Frame};
 use hyper::HeaderMap;
 
 use crate::dialect::{Dialect, sse};
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
+
+use super::rewritten::{Rewrite, rewritten};
 
 /// The beginning of an event.
 const BEGIN: &[u8] = b"data: ";
@@ -39,70 +37,47 @@ pub(in crate::proxy) fn are_needed(dialect: Dialect, headers: &HeaderMap) -> boo
 pub(in crate::proxy) fn in_place_of_comments(mut response: Response) -> Response {
     if matches!(response.body(), ResponseBody::Stream(_)) {
         let body = std::mem::replace(response.body_mut(), ResponseBody::empty());
-        *response.body_mut() =
-            ResponseBody::stream(BlankHeartbeats { body, has_begun: false, is_over: false });
+        *response.body_mut() = rewritten(body, BlankHeartbeats { has_begun: false });
     }
     response
 }
 
 struct BlankHeartbeats {
-    body: ResponseBody,
     /// Whether the next event has been begun.
     has_begun: bool,
-    is_over: bool,
 }
 
-impl BlankHeartbeats {
-    /// Returns what the client gets for a piece of the answer.
-    fn rewritten(&mut self, piece: Bytes) -> Bytes {
+impl Rewrite for BlankHeartbeats {
+    fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated> {
         if piece == sse::KEEP_ALIVE {
             let is_first = !std::mem::replace(&mut self.has_begun, true);
-            return Bytes::from_static(if is_first { BEGIN } else { b" " });
+            return Ok(Bytes::from_static(if is_first { BEGIN } else { b" " }));
         }
         if !std::mem::take(&mut self.has_begun) {
-            return piece;
+            return Ok(piece);
         }
-        match piece.strip_prefix(b"data:") {
+        Ok(match piece.strip_prefix(b"data:") {
             Some(rest) => piece.slice_ref(rest),
             None => Bytes::from([EMPTY, &piece].concat()),
-        }
-    }
-}
-
-impl Body for BlankHeartbeats {
-    type Data = Bytes;
-    type Error = Truncated;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
-        let this = self.get_mut();
-        if this.is_over {
-            return Poll::Ready(None);
-        }
-        Poll::Ready(match ready!(Pin::new(&mut this.body).poll_frame(context)) {
-            Some(Ok(frame)) => Some(Ok(match frame.into_data() {
-                Ok(piece) => Frame::data(this.rewritten(piece)),
-                Err(other) => other,
-            })),
-            None if std::mem::take(&mut this.has_begun) => {
-                this.is_over = true;
-                Some(Ok(Frame::data(Bytes::from_static(EMPTY))))
-            }
-            ended => ended,
         })
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.is_over || (!self.has_begun && self.body.is_end_stream())
+    fn finish(&mut self) -> Result<Bytes, Truncated> {
+        Ok(Bytes::from_static(if std::mem::take(&mut self.has_begun) { EMPTY } else { b"" }))
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.has_begun
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
+    use http_body::{Body, Frame};
     use http_body_util::BodyExt;
 
     use super::*;

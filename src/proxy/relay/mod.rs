@@ -224,7 +224,7 @@ impl HeldStream {
 }
 
 /// Joins two pieces. Mostly one of them is empty.
-fn joined(first: Bytes, second: Bytes) -> Bytes {
+pub(super) fn joined(first: Bytes, second: Bytes) -> Bytes {
     match (first.is_empty(), second.is_empty()) {
         (true, _) => second,
         (_, true) => first,

@@ -8,7 +8,7 @@ use crate::dialect::rename::Renamer;
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 
-use super::rewritten::{Rewrite, rewritten};
+use super::rewritten::{Rewrite, buffer_for, rewritten};
 use crate::proxy::call::Call;
 
 /// Names the model in an answer as the client did; leaves a refusal as it is.
@@ -38,9 +38,9 @@ fn passed(mut renamer: Renamer, mut answer: Response) -> Response {
     *answer.body_mut() = match body {
         ResponseBody::Full(None) => ResponseBody::empty(),
         ResponseBody::Full(Some(bytes)) => {
-            let mut out = Vec::with_capacity(bytes.len() + 64);
-            renamer.feed(&bytes, &mut out);
-            renamer.finish(&mut out);
+            let mut out = buffer_for(&bytes);
+            Renamer::feed(&mut renamer, &bytes, &mut out);
+            Renamer::finish(&mut renamer, &mut out);
             ResponseBody::full(Bytes::from(out))
         }
         inner => rewritten(inner, renamer),
@@ -49,14 +49,16 @@ fn passed(mut renamer: Renamer, mut answer: Response) -> Response {
 }
 
 impl Rewrite for Renamer {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
-        Self::feed(self, bytes, out);
-        Ok(())
+    fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated> {
+        let mut out = buffer_for(&piece);
+        Self::feed(self, &piece, &mut out);
+        Ok(Bytes::from(out))
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
-        Self::finish(self, out);
-        Ok(())
+    fn finish(&mut self) -> Result<Bytes, Truncated> {
+        let mut out = Vec::new();
+        Self::finish(self, &mut out);
+        Ok(Bytes::from(out))
     }
 
     fn is_idle(&self) -> bool {

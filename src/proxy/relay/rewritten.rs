@@ -12,11 +12,11 @@ use crate::http::body::Truncated;
 
 /// A rewriter of the bytes that pass.
 pub(in crate::proxy) trait Rewrite {
-    /// Takes the next bytes and appends what may pass to `out`; an error ends the answer.
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated>;
+    /// Takes the next bytes and returns what may pass; an error ends the answer.
+    fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated>;
 
-    /// Appends what is still to come when the answer is over.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated>;
+    /// Returns what is still to come when the answer is over.
+    fn finish(&mut self) -> Result<Bytes, Truncated>;
 
     /// Whether nothing would come if the answer were over now.
     fn is_idle(&self) -> bool {
@@ -31,8 +31,13 @@ impl From<TooLong> for Truncated {
     }
 }
 
+/// Creates a buffer with room for a piece that is rewritten at about its length.
+pub(in crate::proxy) fn buffer_for(piece: &Bytes) -> Vec<u8> {
+    Vec::with_capacity(piece.len() + 64)
+}
+
 /// The body of a rewritten answer. Its length is not known.
-pub(super) struct Rewritten<R> {
+struct Rewritten<R> {
     inner: ResponseBody,
     rewrite: R,
     ended: bool,
@@ -59,25 +64,22 @@ impl<R: Rewrite + Unpin> Body for Rewritten<R> {
             if this.ended {
                 return Poll::Ready(None);
             }
-            let mut out = Vec::new();
             let written = match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
                 // Answers have no trailers.
-                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| {
-                    out.reserve(bytes.len() + 64);
-                    this.rewrite.feed(&bytes, &mut out)
-                }),
+                Some(Ok(frame)) => this.rewrite.feed(frame.into_data().unwrap_or_default()),
                 Some(Err(cut)) => Err(cut),
                 None => {
                     this.ended = true;
-                    this.rewrite.finish(&mut out)
+                    this.rewrite.finish()
                 }
             };
-            if let Err(cut) = written {
-                this.ended = true;
-                return Poll::Ready(Some(Err(cut)));
-            }
-            if !out.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(Bytes::from(out)))));
+            match written {
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Err(cut) => {
+                    this.ended = true;
+                    return Poll::Ready(Some(Err(cut)));
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::proxy::redaction;
 use crate::proxy::relay::passed::PassthroughTransit;
 use crate::proxy::relay::rewritten::Rewrite;
-use crate::proxy::relay::{InStreamError, Transit};
+use crate::proxy::relay::{InStreamError, Transit, joined};
 use crate::proxy::tail::Tail;
 
 use super::background::{self, Outcome};
@@ -76,8 +76,8 @@ impl UsageWatch {
         Self { reader: Some(reader), has_failed: false, name, at, secrets, proxy: proxy.clone() }
     }
 
-    /// Writes what a stream has taken, or the error in it without secrets.
-    fn pass(&mut self, taken: Result<Bytes, Box<InStreamError>>, out: &mut Vec<u8>) {
+    /// Returns what a stream has taken, or the error in it without secrets.
+    fn pass(&mut self, taken: Result<Bytes, Box<InStreamError>>) -> Bytes {
         let has_free_text = match &mut self.reader {
             Some(UsageReader::Events(stream)) => stream.take_free_text(),
             _ => false,
@@ -85,16 +85,18 @@ impl UsageWatch {
         let shown =
             |bytes: Bytes| if has_free_text { redaction::of_free_text(&bytes, &self.secrets) } else { bytes };
         let InStreamError { mut error, before, is_told } = match taken {
-            Ok(events) => return out.extend_from_slice(&shown(events)),
+            Ok(events) => return shown(events),
             Err(failed) => *failed,
         };
-        out.extend_from_slice(&shown(before));
+        let before = shown(before);
         self.has_failed = true;
-        if let Some(UsageReader::Events(stream)) = self.reader.as_mut().filter(|_| !is_told) {
-            error.hide(|text| self.secrets.hide(text));
-            let event = stream.error(&error, &self.name.id);
-            out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
-        }
+        let Some(UsageReader::Events(stream)) = self.reader.as_mut().filter(|_| !is_told) else {
+            return before;
+        };
+        error.hide(|text| self.secrets.hide(text));
+        let event = stream.error(&error, &self.name.id);
+        let hidden = self.secrets.hide_in(&String::from_utf8_lossy(&event)).into_owned();
+        joined(before, Bytes::from(hidden))
     }
 
     fn settle(&mut self) {
@@ -113,37 +115,38 @@ impl UsageWatch {
 }
 
 impl Rewrite for UsageWatch {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
-        match &mut self.reader {
-            None if self.has_failed => {}
-            None => out.extend_from_slice(bytes),
+    fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated> {
+        Ok(match &mut self.reader {
+            None if self.has_failed => Bytes::new(),
+            None => piece,
             Some(UsageReader::Tail(tail)) => {
-                tail.push(bytes);
-                out.extend_from_slice(bytes);
+                tail.push(&piece);
+                piece
             }
             Some(UsageReader::Events(stream)) => {
-                let taken = stream.take(Bytes::copy_from_slice(bytes));
+                let taken = stream.take(piece);
                 let is_finished = stream.progress().is_finished();
-                self.pass(taken, out);
+                let passed = self.pass(taken);
                 if is_finished || self.has_failed {
                     self.settle();
                 }
+                passed
             }
-        }
-        Ok(())
+        })
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn finish(&mut self) -> Result<Bytes, Truncated> {
+        let mut last = Bytes::new();
         if let Some(UsageReader::Events(stream)) = &mut self.reader {
-            let rest = stream.finish();
-            self.pass(rest, out);
+            let taken = stream.finish();
+            last = self.pass(taken);
         }
         if let Some(UsageReader::Events(stream)) = &mut self.reader
             && !self.has_failed
         {
-            out.extend_from_slice(&stream.conclude().unwrap_or_else(|before_error| before_error));
+            last = joined(last, stream.conclude().unwrap_or_else(|before_error| before_error));
         }
         self.settle();
-        Ok(())
+        Ok(last)
     }
 }

@@ -34,12 +34,9 @@ use super::media_type::is_page;
 use super::query;
 use super::reply::ErrorShape;
 use super::retry::token_renewal;
-use super::send::{Timeouts, answered, read_some};
+use super::send::{Timeouts, answered, read_object};
 use super::trace::record::Trace;
 
-/// The maximum size of an object that is read, in bytes, and the maximum time for it.
-const MAX_BODY: usize = 2 << 20;
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The characters to encode in an upstream's id in a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_').remove(b'~');
 
@@ -177,10 +174,7 @@ impl UpstreamResponse {
 
     /// Reads the body, which must be short.
     pub(super) async fn read(self) -> Result<(AnswerHead, Bytes), Failure> {
-        match read_some(self.body, MAX_BODY, BODY_TIMEOUT).await {
-            (body, true) => Ok((self.head, body)),
-            (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
-        }
+        Ok((self.head, read_object(self.body).await?))
     }
 }
 

@@ -30,6 +30,9 @@ use super::upstream_socket;
 /// The maximum bytes of an upstream's error body that are read, and the maximum time for it.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum bytes of an object that is read, and the maximum time for it.
+const MAX_OBJECT: usize = 2 << 20;
+const OBJECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest wait for the head of an answer: a long completion sends nothing until it is done.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
 /// The longest wait for the rest of an answer that is held until it is complete. One that trickles on for longer
@@ -220,8 +223,16 @@ pub(super) async fn answered(
     Err(failure.or_recovers_at(full_until))
 }
 
+/// Reads an object, which must be short.
+pub(super) async fn read_object(body: UpstreamBody) -> Result<Bytes, Failure> {
+    match read_some(body, MAX_OBJECT, OBJECT_TIMEOUT).await {
+        (object, true) => Ok(object),
+        (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
+    }
+}
+
 /// Reads at most `limit` bytes of a body, and returns whether that was all of it.
-pub(super) async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
+async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
     let mut read = BytesMut::new();
     let all = async {
         while let Some(data) = body.data().await {

@@ -30,7 +30,7 @@ use crate::proxy::headers;
 use crate::proxy::redaction;
 use crate::proxy::resource_upstream::in_path;
 use crate::proxy::retry::token_renewal;
-use crate::proxy::send::{LimitRecorder, Timeouts, answered, read_some};
+use crate::proxy::send::{LimitRecorder, Timeouts, answered, read_object};
 use crate::routing::{Channel, CredentialHeaders, Endpoint};
 use crate::store::batches::{self, BatchPlace};
 use crate::time::now_ms;
@@ -40,9 +40,6 @@ use super::mapping::{self, SURFACE};
 use super::watch::FIRST_LOOK;
 
 const FILES: &str = "/v1/files";
-/// The maximum size of an object that is read, in bytes, and the maximum time for it.
-const MAX_OBJECT: usize = 2 << 20;
-const OBJECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum time for removing a file that nobody needs.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -263,10 +260,7 @@ impl Address<'_> {
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
         let limits = Some(LimitRecorder::of(proxy, account));
         let (head, body) = answered(pin!(sending), label, &timeouts, &call.trace, limits).await?;
-        match read_some(body, MAX_OBJECT, OBJECT_TIMEOUT).await {
-            (body, true) => Ok((head, body)),
-            (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
-        }
+        Ok((head, read_object(body).await?))
     }
 }
 

@@ -204,6 +204,9 @@ const OPTION: &[&str] = &[
     "cachedcontent not found",
 ];
 
+/// The whole message of a hub whose own upstream failed.
+const UPSTREAM_FAILED: &str = "upstream_error";
+
 /// The words of a failure, ready to be classified.
 #[derive(Debug, Default)]
 pub struct ErrorText {
@@ -327,6 +330,11 @@ impl ErrorText {
     /// Returns whether the upstream does not have the earlier answer that the request continues, or not any more.
     pub fn has_forgotten_answer(&self) -> bool {
         has(&self.text, FORGOTTEN)
+    }
+
+    /// Returns whether the message says only that the upstream of this upstream failed.
+    pub fn is_bare_upstream_error(&self) -> bool {
+        &self.text[..self.names_at] == UPSTREAM_FAILED
     }
 
     /// Returns whether the upstream is overloaded or cannot be reached: another dialect would fare no better.

@@ -182,6 +182,9 @@ const OF_MODEL: &[&str] = &[
     "modelnotopen",
 ];
 
+/// The types under which hubs pass on an error of their own upstream.
+const WRAPPERS: [&str; 3] = ["openai_error", "upstream_error", "new_api_error"];
+
 /// The party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
@@ -215,6 +218,11 @@ pub fn blame<'n>(status: u16, names: impl Iterator<Item = &'n str> + Clone) -> B
 /// error inside an answer with a good status.
 pub fn status_named<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<u16> {
     names.find_map(|name| name.parse().ok().filter(|status| (400..600).contains(status)))
+}
+
+/// Returns whether an error of this type is one that a hub passes on from its own upstream.
+pub fn is_wrapper(error_type: &str) -> bool {
+    WRAPPERS.contains(&error_type)
 }
 
 /// Returns whether the status alone blames the channel. 402 is about our account's balance, never about the client. A

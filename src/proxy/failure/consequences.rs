@@ -73,7 +73,7 @@ impl Failure {
 
     /// Whether the upstream says only that one of its own upstreams failed.
     pub(in crate::proxy) fn is_bare_upstream_error(&self) -> bool {
-        self.kind == Kind::Status && self.error.message == "upstream_error"
+        self.kind == Kind::Status && self.words.is_bare_upstream_error()
     }
 
     /// Whether the channel is to blame, so that it cools down.
@@ -201,7 +201,7 @@ impl Failure {
 
     /// Whether a hub passes on the refusal of its own upstream, by the type of the error.
     pub(in crate::proxy) fn is_wrapped(&self) -> bool {
-        matches!(self.error.kind.as_deref(), Some("openai_error" | "upstream_error" | "new_api_error"))
+        self.error.kind.as_deref().is_some_and(failure::is_wrapper)
     }
 
     /// Returns the upstream's status, when the status is what failed.

@@ -43,7 +43,7 @@ use super::trace::record::Trace;
 use super::trace::redact;
 
 mod booking;
-mod channel_rest;
+mod cooldown;
 mod held;
 
 use booking::{Booking, EstimatedTokens, PartialUsage};
@@ -351,7 +351,7 @@ impl Attempt {
             live.record_cached(cached.input.unsigned_abs(), cached.read.unsigned_abs());
             self.save(live, live.record_success(now, latency.unsigned_abs(), cost));
         }
-        if was_limited && !self.channel.live.has_rested_since(row.created_at, now) {
+        if was_limited && !self.channel.live.has_cooled_since(row.created_at, now) {
             self.end_limits(row.created_at, now);
         }
     }

@@ -1,5 +1,5 @@
 //! Step 5: picks a channel, and takes what an attempt on it needs: a slot at its site, one for the session, the trial of a
-//! resting channel.
+//! cooling channel.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -66,12 +66,12 @@ enum Chosen {
     Channel(Choice),
     Nothing {
         earliest_cooldown: Option<Millis>,
-        /// A resting channel that may be tried by one request at a time.
+        /// A cooling channel that may be tried by one request at a time.
         reserve: Option<Choice>,
     },
 }
 
-/// Another trial runs on a resting channel, or just ran.
+/// Another trial runs on a cooling channel, or just ran.
 struct TrialTaken;
 
 impl Search<'_> {
@@ -81,7 +81,7 @@ impl Search<'_> {
             let (chosen, some_are_full) = self.choose_free();
             let mut choice = match chosen {
                 Chosen::Channel(choice) => choice,
-                // A full site can serve after a wait; resting channels are for when nobody else can.
+                // A full site can serve after a wait; cooling channels are for when nobody else can.
                 Chosen::Nothing { .. } if some_are_full => return None,
                 Chosen::Nothing { reserve: Some(choice), .. } => choice,
                 Chosen::Nothing { earliest_cooldown, reserve: None } => {
@@ -168,12 +168,12 @@ impl Search<'_> {
         let unbound = Search { bound: None, ..*self };
         match unbound.choose(&|channel| channel.key() == key) {
             Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
-            // The channel rests, as it did before the wait or since.
+            // The channel cools, as it did before the wait or since.
             Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
         }
     }
 
-    /// Begins the trial of the chosen channel, if it rests.
+    /// Begins the trial of the chosen channel, if it cools.
     fn begin_trial(&self, Choice { channel, reason, .. }: &Choice) -> Result<Option<Trial>, TrialTaken> {
         let (live, now) = (&channel.live, now_ms());
         let trial = match reason {
@@ -214,9 +214,9 @@ impl Search<'_> {
             thread.is_none_or(|only| only == channel.key())
                 && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
         };
-        // A count is no trial of a resting channel, since it says nothing about how the channel serves.
+        // A count is no trial of a cooling channel, since it says nothing about how the channel serves.
         let may_be_asked = |channel: &Channel| {
-            call.operation != Operation::CountTokens || channel.live.resting(now).is_none()
+            call.operation != Operation::CountTokens || channel.live.cooldown_phase(now).is_none()
         };
         let offers = |channel: &Channel| {
             forced.is_none_or(|only| only == channel.id)

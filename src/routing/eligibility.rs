@@ -1,12 +1,12 @@
 //! Why a channel may not be picked now.
 //!
 //! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`]. Cheap and frequent checks
-//! come first and the check for rest comes last, so that a channel whose first obstacle is that it rests has no other.
+//! come first and the check for a cooldown comes last, so that a channel whose first obstacle is that it cools has no other.
 
 use std::sync::Arc;
 
 use super::failure;
-use super::live::Resting;
+use super::live::CooldownPhase;
 use super::pattern::alias_equal;
 use super::policy::Policy;
 use super::rotation::Rotations;
@@ -96,9 +96,9 @@ const CHECKS: [Check; 10] = [
     },
     |_, channel| channel.credential.is_none().then_some(Obstacle::NoCredential),
     |request, channel| {
-        channel.live.resting(request.query.now).map(|resting| match resting {
-            Resting::Cooling { until } => Obstacle::Cooling { until },
-            Resting::HalfOpen { until } => Obstacle::HalfOpen { until },
+        channel.live.cooldown_phase(request.query.now).map(|phase| match phase {
+            CooldownPhase::Cooling { until } => Obstacle::Cooling { until },
+            CooldownPhase::HalfOpen { until } => Obstacle::HalfOpen { until },
         })
     },
 ];
@@ -108,7 +108,7 @@ const CHECKS: [Check; 10] = [
 impl<'a> SelectionQuery<'a> {
     /// Creates the query of a first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
-        let max_avoidance = failure::LONGEST_REST_MS;
+        let max_avoidance = failure::MAX_COOLDOWN_MS;
         let (surface, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
         Self {
             model,

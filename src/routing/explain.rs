@@ -68,7 +68,7 @@ pub enum SelectionStage {
         conditions: Conditions,
         health: HealthParts,
     },
-    /// The resting channel that is tried now.
+    /// The cooling channel that is tried now.
     Tried(SelectionReason),
 }
 
@@ -133,7 +133,7 @@ impl<'r> AssessmentTable<'r> {
         self.assessments.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.channel)
     }
 
-    /// Collects the resting channels that have no other obstacle.
+    /// Collects the cooling channels that have no other obstacle.
     fn reserve(&self, request: &RouteRequest<'_>) -> Reserve<'r> {
         let mut reserve = Reserve::default();
         for channel in self.assessments.iter().map(|one| one.channel) {
@@ -227,7 +227,7 @@ impl<'r> AssessmentTable<'r> {
         line.map(|line| self.assessments[line].channel)
     }
 
-    /// Gives all requests to the resting channel that is tried now.
+    /// Gives all requests to the cooling channel that is tried now.
     fn give_to(&mut self, channel: &Channel, reason: SelectionReason) {
         self.assessments.iter_mut().for_each(|one| one.share = 0.0);
         self.put(channel, SelectionStage::Tried(reason), 1.0);

@@ -1,4 +1,4 @@
-//! What an upstream's failure means: whose fault it is, whether to try another channel, and how long this one rests.
+//! What an upstream's failure means: whose fault it is, whether to try another channel, and how long this one cools.
 //!
 //! | the upstream's answer | blame | another channel |
 //! |---|---|---|
@@ -20,20 +20,20 @@
 //!    └──────── a trial fails ───────┘      └── a trial succeeds ──▶ as before, with all of its credential
 //! ```
 //!
-//! For a while after its rest, a channel that failed several times in a row still comes after the others.
+//! For a while after its cooldown, a channel that failed several times in a row still comes after the others.
 
 use serde_json::Value;
 
 use crate::error_words::ErrorText;
 use crate::time::{Millis, from_http_date, of_unix};
 
-/// The longest rest, in milliseconds: longer hints of providers are cut to it, and an operator's cap cannot exceed it.
-pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
+/// The longest cooldown, in milliseconds: longer hints of providers are cut to it, and an operator's cap cannot exceed it.
+pub const MAX_COOLDOWN_MS: Millis = 30 * 24 * 60 * 60 * 1000;
 /// The tolerance for clock changes, in milliseconds: a failure further in the future than this was recorded before the
 /// clock was set back.
 pub(super) const SET_BACK: Millis = 60_000;
 
-/// The configured length of a failed channel's rest.
+/// The configured length of a failed channel's cooldown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cooldown {
     pub base_ms: Millis,
@@ -260,21 +260,21 @@ pub fn is_usage_limit(status: u16, text: &ErrorText) -> bool {
     status == 429 && text.is_used_up() && !text.is_about_option()
 }
 
-/// How long a failed channel rests.
+/// How long a failed channel cools, and is half-open after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelRest {
+pub struct CooldownTimes {
     /// The end of the cooldown; until then the channel is asked only as a last resort.
     pub cooldown_until: Millis,
     /// The end of the half-open time that follows, where the provider announced that it would refuse for longer.
     pub limited_until: Option<Millis>,
 }
 
-/// Computes the rest of a channel that failed at `now`. A provider's hint does not lengthen the cooldown: limits are lifted
+/// Computes the cooldown of a channel that failed at `now`. A provider's hint does not lengthen the cooldown: limits are lifted
 /// early, hints are wrong, and the channel may be the only one.
-pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> ChannelRest {
+pub fn cooldown_times(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> CooldownTimes {
     let cooldown_until = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
-    let hint = hint.map(|hint| hint.min(now.saturating_add(LONGEST_REST_MS)));
-    ChannelRest { cooldown_until, limited_until: hint.filter(|hint| *hint > cooldown_until) }
+    let hint = hint.map(|hint| hint.min(now.saturating_add(MAX_COOLDOWN_MS)));
+    CooldownTimes { cooldown_until, limited_until: hint.filter(|hint| *hint > cooldown_until) }
 }
 
 /// Reads when the provider says that the channel can be used again: the reset time in the body of a reached usage limit,
@@ -485,9 +485,11 @@ mod tests {
             (TEN_MINUTES, Some(i64::MAX), 600_000, Some(2_592_000_000)),
             (TEN_MINUTES, Some(5), 600_000, None),
         ] {
-            let wanted =
-                ChannelRest { cooldown_until: now + cools, limited_until: limited.map(|after| now + after) };
-            assert_eq!(rest(now, cooldown, hint), wanted, "{cooldown:?} {hint:?}");
+            let wanted = CooldownTimes {
+                cooldown_until: now + cools,
+                limited_until: limited.map(|after| now + after),
+            };
+            assert_eq!(cooldown_times(now, cooldown, hint), wanted, "{cooldown:?} {hint:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The state that requests change while they run: a channel's counters and rest, an address's health.
+//! The state that requests change while they run: a channel's counters and cooldown, an address's health.
 //!
 //! Every admin change makes a new snapshot; these values outlive it, one [`Arc`] per channel or endpoint, found by id in
 //! the [`LiveTable`]. Every field is an atomic of its own: a reader may see a success counted whose latency is not added
@@ -25,7 +25,7 @@ use crate::ids::{AccountId, ChannelId, EndpointId, MemberId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
-pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, CountersOf, Resting, StoredRest, Trial};
+pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, CooldownPhase, CountersOf, StoredRest, Trial};
 pub use endpoint::{EndpointLive, EndpointState};
 
 /// All live values by id. Clients' requests lock only `rotations`; the rest is locked by builds of snapshots, jobs and the

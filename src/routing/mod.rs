@@ -15,7 +15,7 @@
 //! stable       which of the sites that work best comes next; rotation: its memory of past turns
 //! shortlist    the channels to choose from, and those that are avoided
 //! select       picks one of the eligible channels; selection_reason: why that one
-//! reserve      which resting channels may be tried all the same
+//! reserve      which cooling channels may be tried all the same
 //! limit_windows  how much of its limits an account has used
 //! explain      explains what a selection would pick, and why
 //! affinity     which channel served a conversation last
@@ -64,8 +64,8 @@ pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
 pub use health::{FailureWeight, SiteHealth};
 pub use live::{
-    ChannelDelta, ChannelLive, ChannelTotals, CountersOf, EndpointLive, EndpointState, LiveTable, Resting,
-    StoredRest, Trial,
+    ChannelDelta, ChannelLive, ChannelTotals, CooldownPhase, CountersOf, EndpointLive, EndpointState,
+    LiveTable, StoredRest, Trial,
 };
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::{ModelPattern, bare_name, norm};

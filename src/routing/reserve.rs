@@ -1,4 +1,4 @@
-//! Decides which resting channels may be tried, so that none stays out of use for long without a test.
+//! Decides which cooling channels may be tried, so that none stays out of use for long without a test.
 //!
 //! | channel | when it is tried |
 //! |---|---|
@@ -16,7 +16,7 @@ use super::route::Channel;
 use super::selection_reason::SelectionReason;
 use crate::time::Millis;
 
-/// The resting channels of a route that have no other obstacle.
+/// The cooling channels of a route that have no other obstacle.
 #[derive(Default)]
 pub(super) struct Reserve<'r> {
     half_open: Vec<&'r Arc<Channel>>,
@@ -27,7 +27,7 @@ pub(super) struct Reserve<'r> {
 // === impl Reserve ===
 
 impl<'r> Reserve<'r> {
-    /// Adds a channel whose only obstacle is that it rests.
+    /// Adds a channel whose only obstacle is that it cools.
     pub(super) fn note(&mut self, channel: &'r Arc<Channel>, obstacle: Obstacle) {
         match obstacle {
             Obstacle::HalfOpen { .. } => self.half_open.push(channel),

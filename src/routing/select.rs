@@ -6,7 +6,7 @@
 //!
 //! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes the channel that
 //! was selected longest ago, whatever its priority; `stable_first` rotates over the sites that work best. With every
-//! strategy, channels near a limit of their account come after all others. [`reserve`](super::reserve) decides when resting
+//! strategy, channels near a limit of their account come after all others. [`reserve`](super::reserve) decides when cooling
 //! channels are tried.
 
 use std::sync::Arc;
@@ -34,14 +34,14 @@ pub enum Selection<'r> {
         reason: SelectionReason,
     },
     NoneEligible {
-        /// When the first of the resting channels comes back; `None` when waiting would not help.
+        /// When the first of the cooling channels comes back; `None` when waiting would not help.
         earliest_cooldown: Option<Millis>,
-        /// The resting channel that may be tried all the same.
+        /// The cooling channel that may be tried all the same.
         reserve: Option<ReservePick<'r>>,
     },
 }
 
-/// A resting channel that may be tried, by one request at a time.
+/// A cooling channel that may be tried, by one request at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct ReservePick<'r> {
     pub channel: &'r Arc<Channel>,

@@ -49,7 +49,7 @@ impl SelectionReason {
         !matches!(self, Self::Bound { by_turns: false })
     }
 
-    /// Returns whether the channel is resting, so that only one request at a time may try it.
+    /// Returns whether the channel is cooling, so that only one request at a time may try it.
     pub fn is_trial(&self) -> bool {
         matches!(self, Self::Trial | Self::HalfOpen | Self::LastResort)
     }

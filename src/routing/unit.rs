@@ -2,7 +2,7 @@
 //!
 //! The channel that stands for a unit holds its members. Each member is a channel of its own with the same channel id, but
 //! its own account, credential and counters. A selection weighs the whole unit against the other channels and then picks
-//! one of its members. Only members rest, never the whole unit. A member has the same counters on every route of the unit.
+//! one of its members. Only members cool, never the whole unit. A member has the same counters on every route of the unit.
 
 /// How a route unit picks the next of its accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

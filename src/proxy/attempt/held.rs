@@ -6,7 +6,7 @@ use crate::metrics::series::InFlightRequest;
 use crate::proxy::key::quota::Admission;
 use crate::routing::Trial;
 
-/// The slots that an attempt holds while it runs: one at the site, one of the channel for its session, and for a resting
+/// The slots that an attempt holds while it runs: one at the site, one of the channel for its session, and for a cooling
 /// channel its only trial.
 #[derive(Default)]
 pub(in crate::proxy) struct Slots {

@@ -40,12 +40,12 @@ pub struct ChannelLive {
     provider_cooldown_until: AtomicI64,
     /// When the last cooldown began.
     cooled_at: AtomicI64,
-    /// Rests that began at or before this time are over, because a request of that time was answered or an operator ended
+    /// Cooldowns that began at or before this time are over, because a request of that time was answered or an operator ended
     /// them.
     cleared_at: AtomicI64,
-    /// Whether the rest has changed since it was last written.
-    rest_unsaved: AtomicBool,
-    /// Whether a trial request is running on the resting channel.
+    /// Whether the cooldown has changed since it was last written.
+    cooldown_unsaved: AtomicBool,
+    /// Whether a trial request is running on the cooling channel.
     on_trial: AtomicBool,
     /// When the last trial began; not persisted.
     last_trial: AtomicI64,
@@ -54,7 +54,7 @@ pub struct ChannelLive {
     dirty: DirtyFlag,
 }
 
-/// A channel's counters and rest, as the store keeps them.
+/// A channel's counters and cooldown, as the store keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelTotals {
     pub success: u64,
@@ -74,9 +74,9 @@ pub struct ChannelTotals {
     pub cache_read: u64,
 }
 
-/// Why a channel rests, and until when.
+/// Where a channel is in its cooldown, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resting {
+pub enum CooldownPhase {
     Cooling {
         until: Millis,
     },
@@ -86,14 +86,14 @@ pub enum Resting {
     },
 }
 
-/// A guard for the one trial request on a resting channel; dropping it allows the next trial.
+/// A guard for the one trial request on a cooling channel; dropping it allows the next trial.
 #[derive(Debug)]
 pub struct Trial(Arc<ChannelLive>);
 
 /// The time between trials of a half-open channel while others can serve, in milliseconds.
 const TRIAL_EVERY: Millis = 15 * 60 * 1000;
 
-/// The unsaved changes of a channel: counts are added to the stored ones, the state of its rest replaces the stored one.
+/// The unsaved changes of a channel: counts are added to the stored ones, the state of its cooldown replaces the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelDelta {
     pub of: CountersOf,
@@ -110,14 +110,14 @@ pub struct ChannelDelta {
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
     pub provider_cooldown_until: Option<Millis>,
-    /// Whether the channel began to rest, or was answered or cleared, since the last write.
+    /// Whether the channel began to cool, or was answered or cleared, since the last write.
     pub is_rest_changed: bool,
-    /// When the rest began, and up to when rests are over; 0 where unknown.
+    /// When the cooldown began, and up to when cooldowns are over; 0 where unknown.
     pub rested_at: Millis,
     pub cleared_at: Millis,
 }
 
-/// A channel's rest, as the instances that share a database know it; 0 stands for none.
+/// A channel's cooldown, as the instances that share a database know it; 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredRest {
     pub rested_at: Millis,
@@ -180,7 +180,7 @@ impl ChannelLive {
             provider_cooldown_until: AtomicI64::default(),
             cooled_at: AtomicI64::default(),
             cleared_at: AtomicI64::default(),
-            rest_unsaved: AtomicBool::default(),
+            cooldown_unsaved: AtomicBool::default(),
             on_trial: AtomicBool::default(),
             last_trial: AtomicI64::default(),
             selection_number: AtomicU64::default(),
@@ -190,25 +190,25 @@ impl ChannelLive {
         live
     }
 
-    /// Counts an answered request and ends the rest, unless that is newer than the request: a long answer that began before
+    /// Counts an answered request and ends the cooldown, unless that is newer than the request: a long answer that began before
     /// says nothing of what is refused since.
     pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> NewlyDirty {
         self.success.add(1);
         self.latency_ms.add(latency_ms);
         self.add_cost(cost);
         advance(&self.last_used, now);
-        self.forget_rest(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)), now);
+        self.forget_cooldown(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)), now);
         self.mark_dirty()
     }
 
-    /// Ends the rest, because a request that began at this time is being answered.
-    pub fn end_rest(&self, began: Millis, now: Millis) -> NewlyDirty {
-        if self.forget_rest(began, now) { self.mark_dirty() } else { NewlyDirty(false) }
+    /// Ends the cooldown, because a request that began at this time is being answered.
+    pub fn end_cooldown(&self, began: Millis, now: Millis) -> NewlyDirty {
+        if self.forget_cooldown(began, now) { self.mark_dirty() } else { NewlyDirty(false) }
     }
 
-    /// Forgets the rest, unless it is newer than a request that began at this time. Returns whether it did.
-    fn forget_rest(&self, began: Millis, now: Millis) -> bool {
-        if self.has_rested_since(began, now) {
+    /// Forgets the cooldown, unless it is newer than a request that began at this time. Returns whether it did.
+    fn forget_cooldown(&self, began: Millis, now: Millis) -> bool {
+        if self.has_cooled_since(began, now) {
             return false;
         }
         if self.consecutive_fail.load(Relaxed) == 0
@@ -218,11 +218,11 @@ impl ChannelLive {
         {
             return true;
         }
-        let rests = [&self.cooldown_until, &self.provider_cooldown_until];
-        let ended = rests.map(|until| until.swap(0, SeqCst));
-        if self.has_rested_since(began, now) {
-            // A failure was recorded meanwhile, and its rest may have been taken for the former one.
-            for (until, was) in rests.into_iter().zip(ended) {
+        let ends = [&self.cooldown_until, &self.provider_cooldown_until];
+        let ended = ends.map(|until| until.swap(0, SeqCst));
+        if self.has_cooled_since(began, now) {
+            // A failure was recorded meanwhile, and its cooldown may have been taken for the former one.
+            for (until, was) in ends.into_iter().zip(ended) {
                 until.fetch_max(was, SeqCst);
             }
             return false;
@@ -277,7 +277,7 @@ impl ChannelLive {
     /// Records that the provider announced it would refuse until then.
     pub fn record_limit(&self, until: Millis) -> NewlyDirty {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
-        self.rest_unsaved.store(true, Relaxed);
+        self.cooldown_unsaved.store(true, Relaxed);
         self.mark_dirty()
     }
 
@@ -285,12 +285,12 @@ impl ChannelLive {
     pub fn record_cooldown(&self, now: Millis, until: Millis) -> NewlyDirty {
         self.cooled_at.store(now, SeqCst);
         self.cooldown_until.fetch_max(until, SeqCst);
-        self.rest_unsaved.store(true, Relaxed);
+        self.cooldown_unsaved.store(true, Relaxed);
         self.mark_dirty()
     }
 
-    /// Returns whether the channel has begun to rest after this time.
-    pub fn has_rested_since(&self, began: Millis, now: Millis) -> bool {
+    /// Returns whether the channel has begun to cool after this time.
+    pub fn has_cooled_since(&self, began: Millis, now: Millis) -> bool {
         let cooled_at = self.cooled_at.load(SeqCst);
         cooled_at > began && cooled_at <= now + SET_BACK
     }
@@ -298,10 +298,10 @@ impl ChannelLive {
     /// Ends the provider's refusal, because another channel with the same credential was answered, by a request that began
     /// after it. A channel that failed itself keeps cooling.
     pub fn end_limit(&self, began: Millis, now: Millis) -> NewlyDirty {
-        if self.has_rested_since(began, now) || self.provider_cooldown_until.swap(0, Relaxed) == 0 {
+        if self.has_cooled_since(began, now) || self.provider_cooldown_until.swap(0, Relaxed) == 0 {
             return NewlyDirty(false);
         }
-        self.rest_unsaved.store(true, Relaxed);
+        self.cooldown_unsaved.store(true, Relaxed);
         if self.consecutive_fail.load(Relaxed) == 0 {
             self.cooldown_until.store(0, Relaxed);
             self.note_cleared(self.cooled_at.load(Relaxed));
@@ -331,15 +331,15 @@ impl ChannelLive {
         self.provider_cooldown_until.store(0, Relaxed);
         self.last_trial.store(0, Relaxed);
         self.cleared_at.fetch_max(self.cooled_at.load(Relaxed), Relaxed);
-        self.rest_unsaved.store(false, Relaxed);
+        self.cooldown_unsaved.store(false, Relaxed);
     }
 
     fn note_cleared(&self, at: Millis) {
         self.cleared_at.fetch_max(at, Relaxed);
-        self.rest_unsaved.store(true, Relaxed);
+        self.cooldown_unsaved.store(true, Relaxed);
     }
 
-    /// Takes over the channel's rest as all instances that share the database know it.
+    /// Takes over the channel's cooldown as all instances that share the database know it.
     pub fn follow(&self, stored: &StoredRest) {
         let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
         if self.cooled_at.load(Relaxed) <= cleared_at {
@@ -379,7 +379,7 @@ impl ChannelLive {
     /// Returns what has to be written now, and marks it as saved.
     pub fn take_delta(&self) -> ChannelDelta {
         self.dirty.lower();
-        let is_rest_changed = self.rest_unsaved.swap(false, SeqCst);
+        let is_rest_changed = self.cooldown_unsaved.swap(false, SeqCst);
         let totals = self.totals();
         ChannelDelta {
             of: self.of,
@@ -429,28 +429,28 @@ impl ChannelLive {
         self.totals().limited_until()
     }
 
-    /// Returns why the channel rests, if it does. If the clock was set back to before the failure, the remaining time is
-    /// unknown and the channel may be tried.
-    pub fn resting(&self, now: Millis) -> Option<Resting> {
+    /// Returns where the channel is in its cooldown; `None` while it does not cool. If the clock was set back to before the
+    /// failure, the remaining time is unknown and the channel may be tried.
+    pub fn cooldown_phase(&self, now: Millis) -> Option<CooldownPhase> {
         let cooldown = self.cooldown_until.load(Relaxed);
         let limit = self.provider_cooldown_until.load(Relaxed);
         if cooldown.max(limit) <= now || self.last_fail.load(Relaxed) > now + SET_BACK {
             return None;
         }
         Some(if cooldown > now {
-            Resting::Cooling { until: cooldown }
+            CooldownPhase::Cooling { until: cooldown }
         } else {
-            Resting::HalfOpen { until: limit }
+            CooldownPhase::HalfOpen { until: limit }
         })
     }
 
     /// Returns whether the channel is cooling. At `cooldown_until` it is no longer, though it may be half-open.
     pub fn is_cooling(&self, now: Millis) -> bool {
-        matches!(self.resting(now), Some(Resting::Cooling { .. }))
+        matches!(self.cooldown_phase(now), Some(CooldownPhase::Cooling { .. }))
     }
 
     pub fn is_half_open(&self, now: Millis) -> bool {
-        matches!(self.resting(now), Some(Resting::HalfOpen { .. }))
+        matches!(self.cooldown_phase(now), Some(CooldownPhase::HalfOpen { .. }))
     }
 
     /// Returns whether a trial request is running now.

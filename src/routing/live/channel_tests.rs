@@ -27,14 +27,18 @@ fn behind_its_cooldown_a_limited_channel_is_half_open() {
     let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
     let _ = live.record_failure(1_000, 601_000);
     let _ = live.record_limit(3_601_000);
-    assert_eq!(live.resting(600_999), Some(Resting::Cooling { until: 601_000 }));
-    assert_eq!(live.resting(601_000), Some(Resting::HalfOpen { until: 3_601_000 }));
-    assert_eq!((live.resting(3_601_000), live.limited_until()), (None, Some(3_601_000)));
+    assert_eq!(live.cooldown_phase(600_999), Some(CooldownPhase::Cooling { until: 601_000 }));
+    assert_eq!(live.cooldown_phase(601_000), Some(CooldownPhase::HalfOpen { until: 3_601_000 }));
+    assert_eq!((live.cooldown_phase(3_601_000), live.limited_until()), (None, Some(3_601_000)));
     let _ = live.record_failure(601_000, 1_201_000);
-    assert_eq!(live.resting(1_200_999), Some(Resting::Cooling { until: 1_201_000 }), "ten new minutes");
+    assert_eq!(
+        live.cooldown_phase(1_200_999),
+        Some(CooldownPhase::Cooling { until: 1_201_000 }),
+        "ten new minutes"
+    );
     assert!(live.is_half_open(1_201_000));
     let _ = live.record_success(1_201_000, 1, Usd::from_nano(0));
-    assert_eq!((live.resting(1_201_001), live.limited_until()), (None, None));
+    assert_eq!((live.cooldown_phase(1_201_001), live.limited_until()), (None, None));
 }
 
 #[test]
@@ -79,9 +83,9 @@ fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
         assert!(!live.end_limit(999, 2_000).0, "the request began before the refusal");
         assert!(live.end_limit(1_000, 2_000).0 && !live.end_limit(1_000, 2_000).0);
     }
-    assert_eq!(spread.resting(2_000), None);
-    assert_eq!(failed.resting(2_000), Some(Resting::Cooling { until: 601_000 }));
-    assert_eq!(failed.resting(601_000), None);
+    assert_eq!(spread.cooldown_phase(2_000), None);
+    assert_eq!(failed.cooldown_phase(2_000), Some(CooldownPhase::Cooling { until: 601_000 }));
+    assert_eq!(failed.cooldown_phase(601_000), None);
 }
 
 #[test]
@@ -91,10 +95,10 @@ fn a_success_ends_no_rest_that_began_after_its_request() {
     let _ = live.record_limit(9_000_000);
     // A request of 4,000 that was answered at 8,000.
     let _ = live.record_success(8_000, 4_000, Usd::ZERO);
-    assert_eq!(live.resting(8_000), Some(Resting::Cooling { until: 605_000 }));
+    assert_eq!(live.cooldown_phase(8_000), Some(CooldownPhase::Cooling { until: 605_000 }));
     assert!(live.is_limited());
     let _ = live.record_success(8_000, 3_000, Usd::ZERO);
-    assert_eq!((live.resting(8_000), live.is_limited()), (None, false));
+    assert_eq!((live.cooldown_phase(8_000), live.is_limited()), (None, false));
 }
 
 #[test]

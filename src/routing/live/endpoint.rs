@@ -18,7 +18,7 @@ pub struct EndpointLive {
     cooled_at: AtomicI64,
     cleared_at: AtomicI64,
     /// Whether `cooled_at` or `cleared_at` has changed since the writer last looked.
-    rest_unsaved: AtomicBool,
+    cooldown_unsaved: AtomicBool,
     last_selected: AtomicI64,
     last_failed: AtomicI64,
     /// Whether a success has a cooldown or a failure reason to clear; spares healthy addresses the lock below.
@@ -51,7 +51,7 @@ impl EndpointLive {
             cooldown_until: AtomicI64::new(state.cooldown_until.unwrap_or(0)),
             cooled_at: AtomicI64::new(state.rested_at),
             cleared_at: AtomicI64::new(state.cleared_at),
-            rest_unsaved: AtomicBool::new(false),
+            cooldown_unsaved: AtomicBool::new(false),
             last_selected: AtomicI64::new(state.last_selected.unwrap_or(0)),
             last_failed: AtomicI64::new(state.last_failed.unwrap_or(0)),
             is_troubled: AtomicBool::new(
@@ -72,7 +72,7 @@ impl EndpointLive {
     pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> NewlyDirty {
         self.cooldown_until.fetch_max(until, Relaxed);
         self.cooled_at.fetch_max(now, Relaxed);
-        self.rest_unsaved.store(true, Relaxed);
+        self.cooldown_unsaved.store(true, Relaxed);
         self.last_failed.fetch_max(now, Relaxed);
         *self.reason() = Some(reason.to_owned());
         self.is_troubled.store(true, Relaxed);
@@ -103,7 +103,7 @@ impl EndpointLive {
     fn end_cooldown(&self) {
         self.cooldown_until.store(0, Relaxed);
         self.cleared_at.fetch_max(self.cooled_at.load(Relaxed), Relaxed);
-        self.rest_unsaved.store(true, Relaxed);
+        self.cooldown_unsaved.store(true, Relaxed);
     }
 
     /// Takes over the cooldown as all instances that share the database know it.
@@ -124,7 +124,7 @@ impl EndpointLive {
     /// Lowers the dirty flag and returns the state to write.
     pub fn take_state(&self) -> EndpointState {
         self.dirty.lower();
-        let is_rest_changed = self.rest_unsaved.swap(false, Relaxed);
+        let is_rest_changed = self.cooldown_unsaved.swap(false, Relaxed);
         EndpointState { is_rest_changed, ..self.state() }
     }
 
@@ -136,7 +136,7 @@ impl EndpointLive {
             last_failure_reason: self.reason().clone(),
             rested_at: self.cooled_at.load(Relaxed),
             cleared_at: self.cleared_at.load(Relaxed),
-            is_rest_changed: self.rest_unsaved.load(Relaxed),
+            is_rest_changed: self.cooldown_unsaved.load(Relaxed),
         }
     }
 

@@ -1,25 +1,25 @@
-//! What an attempt does to the rest of its channel: a failure begins one, an answer ends it.
+//! What an attempt does to the cooldown of its channel: a failure begins one, an answer ends it.
 
 use std::sync::Arc;
 
 use super::Attempt;
 use crate::proxy::failure::Failure;
-use crate::routing::failure::ChannelRest;
+use crate::routing::failure::CooldownTimes;
 use crate::routing::{Channel, ChannelLive, FailureWeight, failure};
 use crate::sync::NewlyDirty;
 use crate::time::{Millis, now_ms};
 
 impl Attempt {
-    /// Ends the rest of a channel that this request tries, now that the answer has begun: nobody else need wait for the end of
-    /// a long one. If it breaks off, the channel rests anew.
+    /// Ends the cooldown of a channel that this request tries, now that the answer has begun: nobody else need wait for the end
+    /// of a long one. If it breaks off, the channel cools anew.
     pub(in crate::proxy) fn win_trial(&mut self) {
         let Some(row) = self.row.as_ref().filter(|_| self.held.slots.trial.is_some()) else { return };
         let (began, now) = (row.created_at, now_ms());
         let was_limited = self.channel.live.is_limited();
         for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
-            self.save(live, live.end_rest(began, now));
+            self.save(live, live.end_cooldown(began, now));
         }
-        if was_limited && !self.channel.live.has_rested_since(began, now) {
+        if was_limited && !self.channel.live.has_cooled_since(began, now) {
             self.end_limits(began, now);
         }
         // Only now: until then only one request at a time may try it.
@@ -33,8 +33,8 @@ impl Attempt {
         let weight = FailureWeight::of(failure.status, failure.words());
         self.channel.account.site.health.fail(&self.model, weight, now);
         self.proxy.jobs.health_saver.nudge();
-        let ChannelRest { cooldown_until, limited_until } =
-            failure::rest(now, self.settings.cooldown, failure.recovers_at);
+        let CooldownTimes { cooldown_until, limited_until } =
+            failure::cooldown_times(now, self.settings.cooldown, failure.recovers_at);
         let live = &self.channel.live;
         self.save(live, live.record_failure(now, cooldown_until));
         if let Some(whole) = self.channel.whole() {

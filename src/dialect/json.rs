@@ -488,5 +488,4 @@ impl<'a> Scan<'a> {
 }
 
 #[cfg(test)]
-#[path = "json_tests.rs"]
 mod tests;

@@ -366,5 +366,4 @@ fn text(literal: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "rename_tests.rs"]
 mod tests;

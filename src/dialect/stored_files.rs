@@ -344,5 +344,4 @@ fn audio_format(mime_type: &str, filename: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "stored_files_tests.rs"]
 mod tests;

@@ -502,5 +502,4 @@ fn is_asked_of_model(word: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "answers_tests.rs"]
 mod tests;

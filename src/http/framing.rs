@@ -330,5 +330,4 @@ fn digit(byte: u8) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "framing_tests.rs"]
 mod tests;

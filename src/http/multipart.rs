@@ -331,5 +331,4 @@ fn extended(value: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "multipart_tests.rs"]
 mod tests;

@@ -72,5 +72,4 @@ impl SiteLeases {
 }
 
 #[cfg(test)]
-#[path = "leases_tests.rs"]
 mod tests;

@@ -79,5 +79,4 @@ impl SessionLeases {
 }
 
 #[cfg(test)]
-#[path = "sessions_tests.rs"]
 mod tests;

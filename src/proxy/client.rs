@@ -307,5 +307,4 @@ fn slug(name: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

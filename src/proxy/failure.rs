@@ -416,5 +416,4 @@ impl Failure {
 }
 
 #[cfg(test)]
-#[path = "failure_tests.rs"]
 mod tests;

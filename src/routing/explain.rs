@@ -266,5 +266,4 @@ impl HealthParts {
 }
 
 #[cfg(test)]
-#[path = "explain_tests.rs"]
 mod tests;

@@ -216,5 +216,4 @@ impl Recent {
 }
 
 #[cfg(test)]
-#[path = "health/tests.rs"]
 mod tests;

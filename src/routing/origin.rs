@@ -441,5 +441,4 @@ impl fmt::Display for Bracketed<'_> {
 }
 
 #[cfg(test)]
-#[path = "origin_tests.rs"]
 mod tests;

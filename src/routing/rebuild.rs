@@ -417,5 +417,4 @@ fn folded(model: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "rebuild_tests.rs"]
 mod tests;

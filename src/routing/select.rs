@@ -251,9 +251,7 @@ pub(super) fn upstream_model<'r>(channel: &'r Channel, request: &RouteRequest<'r
 }
 
 #[cfg(test)]
-#[path = "select_tests.rs"]
 mod tests;
 
 #[cfg(test)]
-#[path = "select_cooling_tests.rs"]
 mod cooling_tests;

@@ -379,5 +379,4 @@ fn is_pattern(route: &Route) -> bool {
 }
 
 #[cfg(test)]
-#[path = "snapshot_tests.rs"]
 mod tests;

@@ -155,5 +155,4 @@ impl<'r> RankedSite<'r> {
 }
 
 #[cfg(test)]
-#[path = "stable_tests.rs"]
 mod tests;

@@ -472,5 +472,4 @@ fn is_a_key(body: &[u8], word: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "dialect_order_tests.rs"]
 mod tests;

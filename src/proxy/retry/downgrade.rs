@@ -92,5 +92,4 @@ impl<'f> Refusal<'f> {
 }
 
 #[cfg(test)]
-#[path = "downgrade_tests.rs"]
 mod tests;

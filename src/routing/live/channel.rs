@@ -512,5 +512,4 @@ fn has_passed(pause: Millis, since: Millis, now: Millis) -> bool {
 }
 
 #[cfg(test)]
-#[path = "channel_tests.rs"]
 mod tests;

@@ -213,5 +213,4 @@ impl Tokens {
 }
 
 #[cfg(test)]
-#[path = "bill_tests.rs"]
 mod tests;

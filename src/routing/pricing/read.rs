@@ -272,5 +272,4 @@ impl<'de> Deserialize<'de> for Ordered {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
 mod tests;

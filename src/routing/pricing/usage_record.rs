@@ -244,5 +244,4 @@ impl UsageRecord {
 }
 
 #[cfg(test)]
-#[path = "usage_record_tests.rs"]
 mod tests;

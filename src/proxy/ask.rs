@@ -3,12 +3,12 @@
 //! ```text
 //! dialect ─▶ compose ─▶ send ─▶ accepted
 //!    ▲         ▲         │
-//!    │         └─────────┤ refused: the same dialect in other words, or for what stands in for the operation;
+//!    │         └─────────┤ refused: the same dialect, rewritten or for what stands in for the operation;
 //!    └───────────────────┤          the next dialect;
 //!                        ▼          or nothing more
 //! ```
 //!
-//! [`next`] decides which, from what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been read.
+//! [`next_step`] decides which, from what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been read.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;
@@ -66,7 +66,7 @@ struct NextRequest {
 /// A refused request, as far as it decides what is sent next.
 struct RefusedRequest {
     /// The rewritten request, where rewriting may help.
-    other_words: Option<Box<PreparedBody>>,
+    rewritten: Option<Box<PreparedBody>>,
     /// The operation that may be asked for instead, where the upstream lacks the call's own.
     stand_in: Option<Operation>,
     /// Whether the request may be sent to this upstream once more.
@@ -95,11 +95,11 @@ impl NextStep {
     }
 }
 
-/// Decides what follows a refusal; a way that keeps the dialect is preferred.
-fn next(refusal: RefusedRequest) -> NextStep {
+/// Decides what follows a refusal; a step that keeps the dialect is preferred.
+fn next_step(refusal: RefusedRequest) -> NextStep {
     let downgrade = refusal.downgrade.filter(|_| refusal.may_repeat);
-    match (refusal.other_words, refusal.stand_in, downgrade) {
-        (Some(outgoing), _, _) => NextStep::Rewritten(outgoing),
+    match (refusal.rewritten, refusal.stand_in, downgrade) {
+        (Some(rewritten), _, _) => NextStep::Rewritten(rewritten),
         (None, Some(stand_in), _) => NextStep::StandIn(stand_in),
         (None, None, Some(downgrade)) if refusal.has_others => NextStep::OtherDialect(downgrade),
         (None, None, refused) => {
@@ -117,14 +117,14 @@ struct AddressRound {
     /// The rewrites that have been tried in the current dialect.
     recovery: Recovery,
     /// The rewritten request that is sent if the dialect that the upstream named does not serve.
-    put_off: Option<PutOff>,
+    postponed: Option<PostponedRequest>,
     refusals: Refusals,
     /// The log row of the dialect that was refused last; written when another dialect is asked.
     downgraded: Option<Box<ProxyLogRow>>,
 }
 
 /// A rewritten request in a dialect that was left for another.
-struct PutOff {
+struct PostponedRequest {
     dialect: Dialect,
     written: Box<PreparedBody>,
     recovery: Recovery,
@@ -136,7 +136,7 @@ impl AddressRound {
             queue,
             operation,
             recovery: Recovery::default(),
-            put_off: None,
+            postponed: None,
             refusals: Refusals::default(),
             downgraded: None,
         }
@@ -152,9 +152,9 @@ impl AddressRound {
         }
     }
 
-    /// Returns to the dialect that was left, with the request that was put off.
+    /// Returns to the dialect that was left, with the request that was postponed.
     fn resume(&mut self) -> Option<NextRequest> {
-        let PutOff { dialect, written, recovery } = self.put_off.take()?;
+        let PostponedRequest { dialect, written, recovery } = self.postponed.take()?;
         self.recovery = recovery;
         Some(NextRequest { dialect, written: Some(written) })
     }
@@ -180,7 +180,7 @@ struct Refusals {
     /// A failure that another dialect might avoid, and that is not about the dialect.
     cause: Option<Box<Failure>>,
     /// The failure of a request that a dialect cannot express.
-    unsaid: Option<Box<Failure>>,
+    inexpressible: Option<Box<Failure>>,
     /// The refusal of a dialect.
     of_dialect: Option<Box<Failure>>,
 }
@@ -188,12 +188,12 @@ struct Refusals {
 impl Refusals {
     /// Records that a dialect cannot express the request.
     fn cannot_express(&mut self, why: ConversionError) {
-        self.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(why)));
+        self.inexpressible.get_or_insert_with(|| Box::new(Failure::unfit(why)));
     }
 
     /// Returns the failure to report when all dialects have been tried.
     fn first(self) -> Option<Failure> {
-        self.cause.or(self.unsaid).or(self.of_dialect).map(|failure| *failure)
+        self.cause.or(self.inexpressible).or(self.of_dialect).map(|failure| *failure)
     }
 
     /// Returns the failure to report when `last` ends the round. If the last dialect was refused too, the first refusal is
@@ -245,7 +245,8 @@ impl Delivery<'_> {
                 Err(failure) => failure,
             };
             // Boxed, because it is rare and large.
-            let step = Box::pin(self.after(&failure, &mut round, dialect, dialects.left.len() > 1)).await;
+            let step =
+                Box::pin(self.judge_refusal(&failure, &mut round, dialect, dialects.left.len() > 1)).await;
             self.call.trace.request_failed(&failure.text, step.goes_on());
             request = match step {
                 NextStep::Rewritten(outgoing) => Some(NextRequest { dialect, written: Some(outgoing) }),
@@ -255,14 +256,14 @@ impl Delivery<'_> {
                     self.give_way(dialect, downgrade, failure, &mut round, dialects);
                     round.next_dialect()
                 }
-                NextStep::End { is_dialect_refused: true } if round.put_off.is_some() => {
+                NextStep::End { is_dialect_refused: true } if round.postponed.is_some() => {
                     round.downgraded = attempt.downgrade(&failure);
                     round.refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
                     round.resume()
                 }
                 NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
-                    return Err(self.reported(round.refusals, dialect, failure, is_dialect_refused));
+                    return Err(self.final_failure(round.refusals, dialect, failure, is_dialect_refused));
                 }
             };
         }
@@ -272,7 +273,7 @@ impl Delivery<'_> {
     }
 
     /// Returns the failure to report when the one of this dialect ends the round.
-    fn reported(
+    fn final_failure(
         &self,
         mut refusals: Refusals,
         dialect: Dialect,
@@ -316,7 +317,7 @@ impl Delivery<'_> {
     }
 
     /// Decides what follows a failure in the dialect that was asked last.
-    async fn after(
+    async fn judge_refusal(
         &self,
         failure: &Failure,
         round: &mut AddressRound,
@@ -326,38 +327,38 @@ impl Delivery<'_> {
         let Self { proxy, call, channel, .. } = *self;
         let site = &channel.account.site;
         let (conversions, length) = (&proxy.conversions, call.body.len());
-        let AddressRound { queue, operation, recovery, put_off, .. } = round;
+        let AddressRound { queue, operation, recovery, postponed, .. } = round;
         let stand_in = stand_in(call, *operation, failure);
         let prepare = || self.prepare(*operation, dialect).ok();
         // Rewriting cannot help where the upstream lacks the operation.
-        let words = || match stand_in {
+        let rewrite = || match stand_in {
             Some(_) => None,
             None => recovery.next(RefusedCall { call, platform: site.platform, dialect, failure }, prepare),
         };
-        let mut other_words = if dialect == call.shape.dialect {
-            conversions.read_through(length, words).await
+        let mut rewritten = if dialect == call.shape.dialect {
+            conversions.read_through(length, rewrite).await
         } else {
-            conversions.answer(length).await.convert(words)
+            conversions.answer(length).await.convert(rewrite)
         };
         // A key that the client chose may be refused for itself; ours is one that every site of this kind takes.
         let is_own_key = dialect != call.shape.dialect && !call.envelope.has_previous_or_cache_key;
-        if other_words.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
+        if rewritten.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }
         let refused = downgrade(failure, dialect);
-        // The dialect that the upstream names takes all of the request; other words leave a part of it out.
+        // The dialect that the upstream names takes all of the request; a rewritten one leaves a part of it out.
         let names_another =
             refused.and_then(|refused| refused.to).is_some_and(|other| queue.contains(&other));
-        if let Some(written) = other_words.take_if(|_| names_another) {
+        if let Some(written) = rewritten.take_if(|_| names_another) {
             let recovery = std::mem::take(recovery);
-            *put_off = Some(PutOff { dialect, written: Box::new(written), recovery });
+            *postponed = Some(PostponedRequest { dialect, written: Box::new(written), recovery });
         }
-        next(RefusedRequest {
+        next_step(RefusedRequest {
             stand_in,
             may_repeat: failure.retry_scope(call.work()) == RetryScope::Here,
-            downgrade: refused.filter(|_| other_words.is_none()),
+            downgrade: refused.filter(|_| rewritten.is_none()),
             has_others,
-            other_words: other_words.map(Box::new),
+            rewritten: rewritten.map(Box::new),
         })
     }
 
@@ -406,14 +407,14 @@ mod tests {
 
     /// Returns the name of the step that follows a refusal.
     fn follows(
-        [is_reworded, has_stand_in, may_repeat, has_others]: [bool; 4],
+        [is_rewritten, has_stand_in, may_repeat, has_others]: [bool; 4],
         downgrade: Option<Downgrade>,
     ) -> &'static str {
         let outgoing = || Box::new(PreparedBody::of([Bytes::new(), Bytes::new(), Bytes::new()], false));
-        let other_words = is_reworded.then(outgoing);
+        let rewritten = is_rewritten.then(outgoing);
         let stand_in = has_stand_in.then_some(Operation::Answer);
-        match next(RefusedRequest { other_words, stand_in, may_repeat, downgrade, has_others }) {
-            NextStep::Rewritten(_) => "other words",
+        match next_step(RefusedRequest { rewritten, stand_in, may_repeat, downgrade, has_others }) {
+            NextStep::Rewritten(_) => "rewritten",
             NextStep::StandIn(_) => "an answer",
             NextStep::OtherDialect(_) => "another dialect",
             NextStep::End { is_dialect_refused: true } => "end of dialects",
@@ -422,12 +423,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_keeps_its_dialect_while_other_words_may_help_then_gives_way_then_ends() {
+    fn a_refusal_keeps_its_dialect_while_rewriting_may_help_then_gives_way_then_ends() {
         let of_dialect = Some(Downgrade { to: None, blocks: true });
         let perhaps = Some(Downgrade { to: None, blocks: false });
         for (known, downgrade, expected) in [
-            ([true, true, true, true], of_dialect, "other words"),
-            ([true, false, false, false], None, "other words"),
+            ([true, true, true, true], of_dialect, "rewritten"),
+            ([true, false, false, false], None, "rewritten"),
             ([false, true, true, true], of_dialect, "an answer"),
             ([false, true, false, false], None, "an answer"),
             ([false, false, true, true], of_dialect, "another dialect"),
@@ -443,24 +444,24 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_about_more_than_the_dialect_is_told_first() {
+    fn a_failure_that_is_about_more_than_the_dialect_is_reported_first() {
         let failure = |text: &str| Box::new(Failure::judged(text.to_owned()));
-        let told = |cause: bool, unsaid: bool, of_dialect: bool| Refusals {
+        let refusals = |cause: bool, inexpressible: bool, of_dialect: bool| Refusals {
             cause: cause.then(|| failure("cause")),
-            unsaid: unsaid.then(|| failure("unsaid")),
+            inexpressible: inexpressible.then(|| failure("inexpressible")),
             of_dialect: of_dialect.then(|| failure("dialect")),
         };
         let first = |refusals: Refusals| refusals.first().map(|failure| failure.text);
-        assert_eq!(first(told(true, true, true)).as_deref(), Some("cause"));
-        assert_eq!(first(told(false, true, true)).as_deref(), Some("unsaid"));
-        assert_eq!(first(told(false, false, true)).as_deref(), Some("dialect"));
+        assert_eq!(first(refusals(true, true, true)).as_deref(), Some("cause"));
+        assert_eq!(first(refusals(false, true, true)).as_deref(), Some("inexpressible"));
+        assert_eq!(first(refusals(false, false, true)).as_deref(), Some("dialect"));
         assert_eq!(first(Refusals::default()), None);
         let last = |refusals: Refusals, is_dialect_refused| {
             refusals.or_last(Failure::judged("last".to_owned()), is_dialect_refused).text
         };
-        assert_eq!(last(told(false, true, true), true), "unsaid");
-        assert_eq!(last(told(false, true, true), false), "last");
-        assert_eq!(last(told(true, true, true), false), "cause");
+        assert_eq!(last(refusals(false, true, true), true), "inexpressible");
+        assert_eq!(last(refusals(false, true, true), false), "last");
+        assert_eq!(last(refusals(true, true, true), false), "cause");
         assert_eq!(last(Refusals::default(), true), "last");
     }
 }

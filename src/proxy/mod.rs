@@ -31,7 +31,7 @@
 //! | `operation`, `query` | what a client asks for, as far as the path tells; what of its query goes upstream |
 //! | `client`, `session` | the client's application; a conversation and the channel it is bound to |
 //! | `upstream_socket` | requests to Codex over a WebSocket |
-//! | `retry` | what is asked after a refusal: another dialect, other words, a new token |
+//! | `retry` | what is asked after a refusal: another dialect, a rewritten request, a new token |
 //! | `media_type` | the kind of a body, by its content type and its first bytes |
 //! | `reply`, `foreign` | errors in the shape of the surface; errors for interfaces that are not served here |
 //! | `gemini` | the surface whose paths name the model |

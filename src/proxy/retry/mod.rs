@@ -1,10 +1,10 @@
-//! What is asked after a refusal, at the same channel: another dialect, other words, or a new token.
+//! What is asked after a refusal, at the same channel: another dialect, a rewritten request, or a new token.
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `dialect_order` | the dialects to ask in, and which of them an upstream has refused |
 //! | `downgrade` | what a refusal says about the dialects |
-//! | `recovery` | a refused request rewritten in other words |
+//! | `recovery` | a refused request, rewritten |
 //! | `member_refusals` | members that models have refused by name, and that are left out for a while |
 //! | `site_refusals` | which sites have refused a cache key or a WebSocket |
 //! | `token_refusal`, `token_renewal` | whether a token was refused; renewing it and sending the request once more |

@@ -82,37 +82,37 @@ const OF_RESPONSES: [&str; 6] =
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
 
-/// A way to rewrite a request.
+/// A rewrite of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestRewrite {
     /// Asks for thinking in the other form.
-    OtherThinking,
+    OtherThinkingForm,
     /// Leaves out unsigned thinking from the conversation; all of it where that is not enough.
-    WithoutThoughts,
+    WithoutThinking,
     /// Closes the schema's objects, and moves its size limits into the descriptions.
     SchemaClosed,
     /// Moves the schema into the system prompt.
     SchemaInWords,
     /// Reads the body and writes it anew.
-    Anew,
+    WrittenAnew,
     /// Replaces ids of calls that do not fit.
     FittingIds,
     /// Puts a placeholder for each missing signature.
-    Signed,
+    PlaceholderSignatures,
     /// Leaves out the reference to an earlier answer.
     WithoutPrevious,
     /// Leaves out the reasoning of earlier turns.
     WithoutReasoning,
-    /// Takes the next shorter body; the only way that may be used more than once.
-    Shorter,
+    /// Takes the next body with fewer members; the only rewrite that may be used more than once.
+    FewerMembers,
     /// Leaves out all headers but those the protocol needs.
-    Bare,
+    MinimalHeaders,
     /// Leaves out the betas that the refusal names.
     WithoutNamedBetas,
     /// Leaves out the client's betas.
     WithoutBetas,
     /// Leaves out the member of that name.
-    Without(&'static str),
+    WithoutMember(&'static str),
     /// Lowers the output limit to this many tokens.
     LowerLimit(u64),
 }
@@ -160,7 +160,7 @@ impl Recovery {
             return None;
         }
         let failure = refused.failure;
-        let mut way = self.way(refused)?;
+        let mut rewrite = self.next_rewrite(refused)?;
         let first = prepare()?;
         let sent = match &self.last {
             Some(last) => SentBody::clone(last),
@@ -171,16 +171,16 @@ impl Recovery {
             },
         };
         let next = loop {
-            self.tried.push(way);
-            if let Some(betas) = refused_betas(way, failure) {
+            self.tried.push(rewrite);
+            if let Some(betas) = refused_betas(rewrite, failure) {
                 let mut next = sent.clone();
                 next.refused_betas.add(&betas);
                 break next;
             }
-            match self.reworded(way, sent.clone(), refused, first.stream) {
+            match self.rewritten(rewrite, sent.clone(), refused, first.stream) {
                 Some(next) => break next,
                 // The refusal may have several causes, and this one does not apply to the request. Each is tried once.
-                None if way != RequestRewrite::Shorter => way = self.way(refused)?,
+                None if rewrite != RequestRewrite::FewerMembers => rewrite = self.next_rewrite(refused)?,
                 None => return None,
             }
         };
@@ -190,21 +190,21 @@ impl Recovery {
             refused_betas: next.refused_betas.clone(),
             ..first
         };
-        self.note(way, failure);
+        self.note(rewrite, failure);
         self.last = Some(Box::new(next));
         self.sends += 1;
-        self.guesses += usize::from(!matches!(way, RequestRewrite::Without(_)));
+        self.guesses += usize::from(!matches!(rewrite, RequestRewrite::WithoutMember(_)));
         Some(outgoing)
     }
 
     /// Records what the model says that it never accepts.
-    fn note(&mut self, way: RequestRewrite, failure: &Failure) {
-        match way {
+    fn note(&mut self, rewrite: RequestRewrite, failure: &Failure) {
+        match rewrite {
             // Where none is named, one that a client made up may be the reason: the next client's are tried again.
             RequestRewrite::WithoutNamedBetas => {
-                self.refused.betas.add(&refused_betas(way, failure).unwrap_or_default());
+                self.refused.betas.add(&refused_betas(rewrite, failure).unwrap_or_default());
             }
-            RequestRewrite::Without(member)
+            RequestRewrite::WithoutMember(member)
                 if requests::never_takes_member(&failure.words().as_str().to_ascii_lowercase()) =>
             {
                 self.refused.members.push(member);
@@ -222,7 +222,7 @@ impl Recovery {
 
     /// Whether the request now goes without a member of that name.
     pub(in crate::proxy) fn leaves_out(&self, member: &'static str) -> bool {
-        self.tried.contains(&RequestRewrite::Without(member))
+        self.tried.contains(&RequestRewrite::WithoutMember(member))
     }
 
     /// Returns what the model says it never accepts, and that the request now leaves out.
@@ -230,61 +230,62 @@ impl Recovery {
         &self.refused
     }
 
-    /// Returns the way that would help against a refusal and has not been tried.
-    fn way(&self, refused: RefusedCall<'_>) -> Option<RequestRewrite> {
+    /// Returns the rewrite that may help against a refusal and has not been tried.
+    fn next_rewrite(&self, refused: RefusedCall<'_>) -> Option<RequestRewrite> {
         let status = refused.failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let is_guess_left = self.guesses < MAX_GUESSES;
-        let ways = if is_guess_left { refused.ways(status) } else { refused.without_members().collect() };
-        // Each shorter body is another one.
-        ways.into_iter().find(|way| *way == RequestRewrite::Shorter || !self.tried.contains(way))
+        let rewrites =
+            if is_guess_left { refused.rewrites(status) } else { refused.without_members().collect() };
+        // Each body with fewer members is another one.
+        rewrites.into_iter().find(|it| *it == RequestRewrite::FewerMembers || !self.tried.contains(it))
     }
 
     /// Rewrites the request that was sent; `None` where that would change nothing.
-    fn reworded(
+    fn rewritten(
         &mut self,
-        way: RequestRewrite,
+        rewrite: RequestRewrite,
         sent: SentBody,
         refused: RefusedCall<'_>,
         stream: bool,
     ) -> Option<SentBody> {
         let RefusedCall { call, platform, dialect, .. } = refused;
-        match way {
-            RequestRewrite::Bare => return Some(SentBody { bare: true, ..sent }),
+        match rewrite {
+            RequestRewrite::MinimalHeaders => return Some(SentBody { bare: true, ..sent }),
             RequestRewrite::WithoutNamedBetas | RequestRewrite::WithoutBetas => return None,
-            RequestRewrite::Shorter => {
+            RequestRewrite::FewerMembers => {
                 let left = self.shortened.get_or_insert_with(|| shortened(platform, &sent));
                 return (!left.is_empty()).then(|| left.remove(0));
             }
             _ => {}
         }
         let body = Node::parse(std::str::from_utf8(&sent.body).ok()?).ok()?;
-        let body = match way {
-            RequestRewrite::OtherThinking => {
+        let body = match rewrite {
+            RequestRewrite::OtherThinkingForm => {
                 messages::in_other_thinking_form(&body, asked_effort(call, dialect))
             }
-            RequestRewrite::WithoutThoughts => messages::without_thoughts(&body),
+            RequestRewrite::WithoutThinking => messages::without_thoughts(&body),
             RequestRewrite::SchemaClosed => messages::with_schema_closed(&body).or_else(|| {
                 self.tried.push(RequestRewrite::SchemaInWords);
                 messages::with_schema_in_words(&body)
             }),
             RequestRewrite::SchemaInWords => messages::with_schema_in_words(&body),
-            RequestRewrite::Anew => written_anew(&body, stream),
+            RequestRewrite::WrittenAnew => written_anew(&body, stream),
             RequestRewrite::FittingIds => messages::with_fitting_ids(&body),
             // Gemini bodies have no `messages`, chat bodies no `contents`.
-            RequestRewrite::Signed => {
+            RequestRewrite::PlaceholderSignatures => {
                 gemini::with_placeholders(&body).map(Bytes::from).or_else(|| chat::with_placeholders(&body))
             }
             RequestRewrite::WithoutPrevious => without_previous(&body),
             RequestRewrite::WithoutReasoning => responses::without_reasoning(&body),
-            RequestRewrite::Without(member) => optional::without(dialect, &body, member),
+            RequestRewrite::WithoutMember(member) => optional::without(dialect, &body, member),
             RequestRewrite::LowerLimit(bound) => output_limit::lowered(dialect, &body, bound),
-            RequestRewrite::Shorter
-            | RequestRewrite::Bare
+            RequestRewrite::FewerMembers
+            | RequestRewrite::MinimalHeaders
             | RequestRewrite::WithoutNamedBetas
             | RequestRewrite::WithoutBetas => None,
         };
         let body = body?;
-        // The remaining shorter bodies would undo this rewrite.
+        // The remaining bodies with fewer members would undo this rewrite.
         self.shortened = None;
         Some(SentBody { body, ..sent })
     }
@@ -296,22 +297,22 @@ impl RefusedCall<'_> {
         self.dialect == self.call.shape.dialect
     }
 
-    /// Returns the ways that may help against a refusal of this status, the most promising first.
-    fn ways(&self, status: u16) -> Vec<RequestRewrite> {
+    /// Returns the rewrites that may help against a refusal of this status, the most promising first.
+    fn rewrites(&self, status: u16) -> Vec<RequestRewrite> {
         let Self { call, dialect, failure, .. } = *self;
         let (words, own) = (failure.words().as_str(), self.is_unconverted());
-        let mut ways = Vec::new();
-        let mut offer = |way: RequestRewrite, helps: bool| ways.extend(helps.then_some(way));
+        let mut rewrites = Vec::new();
+        let mut offer = |rewrite: RequestRewrite, helps: bool| rewrites.extend(helps.then_some(rewrite));
         match dialect {
             Dialect::Messages => {
                 let of_schema = !own && failure.refuses_schema();
                 let of_betas = own && status == 400 && requests::is_of_betas(words);
                 let is_answer = call.operation == Operation::Answer;
-                offer(RequestRewrite::OtherThinking, failure.refuses_thinking_form());
-                offer(RequestRewrite::WithoutThoughts, failure.refuses_thoughts());
+                offer(RequestRewrite::OtherThinkingForm, failure.refuses_thinking_form());
+                offer(RequestRewrite::WithoutThinking, failure.refuses_thoughts());
                 offer(RequestRewrite::SchemaClosed, of_schema);
                 offer(RequestRewrite::SchemaInWords, of_schema);
-                offer(RequestRewrite::Anew, own && is_answer && requests::misses_messages(words));
+                offer(RequestRewrite::WrittenAnew, own && is_answer && requests::misses_messages(words));
                 offer(RequestRewrite::FittingIds, requests::is_of_call_ids(words));
                 offer(
                     RequestRewrite::WithoutNamedBetas,
@@ -320,7 +321,7 @@ impl RefusedCall<'_> {
                 offer(RequestRewrite::WithoutBetas, of_betas);
             }
             Dialect::Gemini | Dialect::Chat => {
-                offer(RequestRewrite::Signed, requests::misses_call_signature(words));
+                offer(RequestRewrite::PlaceholderSignatures, requests::misses_call_signature(words));
             }
             Dialect::Responses => {
                 let of_reasoning = matches!(status, 400 | 404) && requests::cannot_use_reasoning(words);
@@ -333,18 +334,21 @@ impl RefusedCall<'_> {
             offer(RequestRewrite::LowerLimit(limit), !own);
         }
         if dialect == Dialect::Responses {
-            self.without_members().for_each(|way| offer(way, true));
-            offer(RequestRewrite::Shorter, status == 400 && self.is_of_something_unknown());
+            self.without_members().for_each(|rewrite| offer(rewrite, true));
+            offer(RequestRewrite::FewerMembers, status == 400 && self.is_of_something_unknown());
         }
-        offer(RequestRewrite::Bare, matches!(status, 400 | 415) && requests::is_of_content_type(words));
-        ways.extend(self.without_members());
-        ways
+        offer(
+            RequestRewrite::MinimalHeaders,
+            matches!(status, 400 | 415) && requests::is_of_content_type(words),
+        );
+        rewrites.extend(self.without_members());
+        rewrites
     }
 
-    /// Returns the ways that leave out a member which the refusal names.
+    /// Returns the rewrites that leave out a member which the refusal names.
     fn without_members(&self) -> impl Iterator<Item = RequestRewrite> {
         let members = self.failure.refused_members(self.dialect, self.is_unconverted());
-        members.into_iter().map(RequestRewrite::Without)
+        members.into_iter().map(RequestRewrite::WithoutMember)
     }
 
     /// Whether the upstream does not know something, and not a model, a credential or a limit, which another channel may
@@ -357,8 +361,8 @@ impl RefusedCall<'_> {
 }
 
 /// Returns the betas that a rewrite leaves out; `None` where it leaves none out.
-fn refused_betas(way: RequestRewrite, failure: &Failure) -> Option<RefusedBetas> {
-    match way {
+fn refused_betas(rewrite: RequestRewrite, failure: &Failure) -> Option<RefusedBetas> {
+    match rewrite {
         RequestRewrite::WithoutNamedBetas => {
             Some(RefusedBetas::Named(requests::named_betas(failure.words().as_str())))
         }

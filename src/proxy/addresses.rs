@@ -52,7 +52,7 @@ pub(super) async fn attempt(
         attempt.fail(&failure);
         return Err(failure);
     };
-    attempt.go_on_with(&fresh, &failure);
+    attempt.continue_with(&fresh, &failure);
     call.trace.channel_failed(&failure.text);
     call.trace.channel_selected(&fresh, &choice.model, choice.reason);
     let delivery = Delivery { channel: &fresh, ..delivery };

@@ -252,12 +252,12 @@ impl Delivery<'_> {
                 NextStep::Rewritten(outgoing) => Some(NextRequest { dialect, written: Some(outgoing) }),
                 NextStep::StandIn(operation) => round.ask_for(operation, dialect),
                 NextStep::OtherDialect(downgrade) => {
-                    round.downgraded = attempt.downgrade(&failure);
+                    round.downgraded = attempt.refusal_row(&failure);
                     self.give_way(dialect, downgrade, failure, &mut round, dialects);
                     round.next_dialect()
                 }
                 NextStep::End { is_dialect_refused: true } if round.postponed.is_some() => {
-                    round.downgraded = attempt.downgrade(&failure);
+                    round.downgraded = attempt.refusal_row(&failure);
                     round.refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
                     round.resume()
                 }

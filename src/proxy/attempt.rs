@@ -152,24 +152,28 @@ impl Attempt {
     }
 
     /// Replaces what the call holds of the key's limits, where that is shared beyond the call.
-    pub(super) fn hold(&mut self, admission: Admission) {
+    pub(super) fn set_admission(&mut self, admission: Admission) {
         self.held.admission = admission;
     }
 
     /// Gives the key's slot to other calls while nothing is asked of the upstream.
-    pub(super) fn idle(&mut self) {
+    pub(super) fn release_key_slot(&mut self) {
         self.held.admission.leave();
     }
 
     /// Takes a slot of the key again, which may have been changed since: from now on it pays by its present limits.
-    pub(super) fn reenter(&mut self, key: Option<&Arc<Key>>, model: &str) -> Result<(), AdmissionRefusal> {
+    pub(super) fn retake_key_slot(
+        &mut self,
+        key: Option<&Arc<Key>>,
+        model: &str,
+    ) -> Result<(), AdmissionRefusal> {
         let admission = Admission::of_counted(key.map(|key| &**key), model)?;
-        self.pay_by(key.cloned(), admission);
+        self.charge_to(key.cloned(), admission);
         Ok(())
     }
 
     /// Charges this key in place of the one that began the call.
-    pub(super) fn pay_by(&mut self, key: Option<Arc<Key>>, admission: Admission) {
+    pub(super) fn charge_to(&mut self, key: Option<Arc<Key>>, admission: Admission) {
         if let Some(row) = &mut self.row {
             row.downstream_api_key_id = key.as_ref().map(|key| key.id);
         }
@@ -261,7 +265,7 @@ impl Attempt {
     }
 
     /// Records the path that the upstream is asked at.
-    pub(super) fn via(&mut self, path: &'static str) {
+    pub(super) fn set_upstream_path(&mut self, path: &'static str) {
         if let Some(row) = &mut self.row {
             row.upstream_path = Some(path);
         }
@@ -282,7 +286,7 @@ impl Attempt {
 
     /// Builds a log row for a dialect that the upstream refused, for when it is asked in another dialect. That is no failure
     /// of the channel.
-    pub(super) fn downgrade(&self, failure: &Failure) -> Option<Box<ProxyLogRow>> {
+    pub(super) fn refusal_row(&self, failure: &Failure) -> Option<Box<ProxyLogRow>> {
         let row = self.row.as_ref()?;
         Some(Box::new(ProxyLogRow {
             http_status: Some(failure.status),
@@ -295,8 +299,8 @@ impl Attempt {
     }
 
     /// Goes on with a channel whose refused token was renewed; the refusal is logged, and is no failure of the channel.
-    pub(super) fn go_on_with(&mut self, fresh: &Arc<Channel>, refusal: &Failure) {
-        if let Some(row) = self.downgrade(refusal) {
+    pub(super) fn continue_with(&mut self, fresh: &Arc<Channel>, refusal: &Failure) {
+        if let Some(row) = self.refusal_row(refusal) {
             self.proxy.core.store.telemetry().log(*row);
         }
         self.channel = fresh.clone();

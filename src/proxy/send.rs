@@ -157,7 +157,7 @@ impl Delivery<'_> {
         let ComposedRequest { request, reply_context } = composed;
         let Self { proxy, call, channel, .. } = *self;
         call.trace.request_sent(&endpoint.base, path, &request);
-        attempt.via(path);
+        attempt.set_upstream_path(path);
         let upgrade = self.upgrade(endpoint, path, dialect, &request).await;
         let sending = upstream_socket::send(proxy, &endpoint.base.origin, request, upgrade);
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());

@@ -75,7 +75,7 @@ impl NewBatch {
         slots: Slots,
     ) -> Result<ClientAnswer, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, slots);
-        attempt.via(self.call.operation.path(self.call.shape.dialect));
+        attempt.set_upstream_path(self.call.operation.path(self.call.shape.dialect));
         let (batch, making, choice) = (self.clone(), proxy.clone(), choice.clone());
         let made = async move { batch.make(&making, choice, attempt).await };
         let made = proxy.core.background.run_to_completion("the creation of a batch", Box::pin(made)).await;

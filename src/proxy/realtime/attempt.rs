@@ -64,8 +64,8 @@ impl Opening {
         mut slots: Slots,
     ) -> Result<ClientAnswer, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
-        attempt.hold(lock(&self.admission).clone());
-        attempt.via(PATH);
+        attempt.set_admission(lock(&self.admission).clone());
+        attempt.set_upstream_path(PATH);
         let mut choice = choice.clone();
         let mut opened = self.connect(proxy, &choice).await;
         if let Err(refusal) = &opened

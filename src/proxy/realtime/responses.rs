@@ -67,7 +67,7 @@ impl Responses {
         choice: Choice,
         mut opening: Box<Attempt>,
     ) -> Self {
-        opening.idle();
+        opening.release_key_slot();
         let mask = redact::sent(&choice.channel, None);
         Self {
             proxy,
@@ -135,7 +135,7 @@ impl Responses {
             admitted.take_idle()
         };
         if let Some(mut response) = idle {
-            if let Err(refused) = response.attempt.reenter(caller.key.as_ref(), &self.call.model) {
+            if let Err(refused) = response.attempt.retake_key_slot(caller.key.as_ref(), &self.call.model) {
                 lock(&self.admitted).put_back_idle(response);
                 return Err(Refusal::of(refused));
             }
@@ -154,9 +154,9 @@ impl Responses {
 
     fn attempt(&self, caller: Caller, admission: Admission) -> Box<Attempt> {
         let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
-        attempt.pay_by(caller.key, admission);
+        attempt.charge_to(caller.key, admission);
         attempt.restart_clock(lock(&self.admitted).next_start());
-        attempt.via("/v1/realtime");
+        attempt.set_upstream_path("/v1/realtime");
         attempt
     }
 
@@ -182,7 +182,7 @@ impl Responses {
     pub(super) fn refused(&self) {
         let mut admitted = lock(&self.admitted);
         if let Some(mut response) = admitted.take_asked() {
-            response.attempt.idle();
+            response.attempt.release_key_slot();
             admitted.put_back_idle(response);
         }
     }

@@ -33,7 +33,7 @@ pub(in crate::proxy) async fn goes_on(
     refusal: &Failure,
 ) -> bool {
     let Some(fresh) = renewed(proxy, call, &choice.channel, refusal).await else { return false };
-    attempt.go_on_with(&fresh, refusal);
+    attempt.continue_with(&fresh, refusal);
     choice.channel = fresh;
     true
 }

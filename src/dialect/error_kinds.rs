@@ -85,7 +85,7 @@ pub(super) fn is_googles(kind: &str) -> bool {
 
 /// Returns the status that an error in a stream would have had as an answer of its own; 500 where it does not say. 401
 /// to 403 become 500 too: a refused credential of ours is not the client's fault.
-pub fn status_told(error: &UpstreamError) -> u16 {
+pub fn reported_status(error: &UpstreamError) -> u16 {
     of_names(error.kind.as_deref(), error.code.as_deref())
         .filter(|status| !(401..=403).contains(status))
         .unwrap_or(500)
@@ -204,7 +204,7 @@ mod tests {
     fn what_an_error_says_tells_its_status() {
         let told = |kind: Option<&str>, code: Option<&str>| {
             let (kind, code) = (kind.map(str::to_owned), code.map(str::to_owned));
-            status_told(&UpstreamError { kind, code, ..UpstreamError::new("no") })
+            reported_status(&UpstreamError { kind, code, ..UpstreamError::new("no") })
         };
         for (kind, code, status) in [
             (None, None, 500),

@@ -9,7 +9,7 @@ use super::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-pub use super::error_kinds::{openai as kind_of, openai_code, status_told};
+pub use super::error_kinds::{openai as kind_of, openai_code, reported_status};
 pub use super::upstream_error::{
     CUT, MAX_MESSAGE, MAX_NAME, MAX_RETRY_AFTER, UpstreamError, read, upstream_text, without_addresses,
 };
@@ -75,20 +75,20 @@ pub fn stream_event(dialect: Dialect, error: &UpstreamError) -> Bytes {
 pub(super) struct BrokenResponse<'r> {
     /// The number of the next event.
     pub sequence: u64,
-    /// The response object as the upstream told it last.
-    pub told: Option<&'r str>,
-    /// The id of a response that the upstream has not told.
+    /// The response object as the upstream reported it last.
+    pub reported: Option<&'r str>,
+    /// The id of a response that the upstream has not reported.
     pub id: &'r str,
 }
 
-/// Builds the same event as [`stream_event`]; on responses it tells this response.
+/// Builds the same event as [`stream_event`]; on responses it has this response.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
     response: &BrokenResponse<'_>,
 ) -> Bytes {
-    let status = error_kinds::status_told(error);
-    let kind = kind_told(error).unwrap_or(UpstreamError::BROKEN_STREAM);
+    let status = error_kinds::reported_status(error);
+    let kind = reported_kind(error).unwrap_or(UpstreamError::BROKEN_STREAM);
     let text = match dialect {
         Dialect::Messages => {
             let kind = anthropic(error.kind.as_deref(), status);
@@ -97,8 +97,8 @@ pub(super) fn stream_event_of(
         }
         Dialect::Responses => {
             // SDKs do not accept a stream that does not begin with a response.
-            let opening = (response.sequence == 0 && response.told.is_none()).then(|| {
-                let mut begun = untold_response(response.id);
+            let opening = (response.sequence == 0 && response.reported.is_none()).then(|| {
+                let mut begun = unreported_response(response.id);
                 (begun["status"], begun["output"]) = (json!("in_progress"), json!([]));
                 let event = json!({"type": "response.created", "sequence_number": 0, "response": begun});
                 format!("event: response.created\ndata: {event}\n\n")
@@ -163,22 +163,22 @@ pub fn completed(dialect: Dialect, body: Bytes, request_id: &str) -> Option<Byte
 }
 
 /// Returns the `error.type` that an OpenAI-style client is given in a stream.
-pub(super) fn kind_told(error: &UpstreamError) -> Option<&str> {
-    error.kind.as_deref().map(|kind| in_openai_words(kind, error_kinds::status_told(error)))
+pub(super) fn reported_kind(error: &UpstreamError) -> Option<&str> {
+    error.kind.as_deref().map(|kind| in_openai_words(kind, error_kinds::reported_status(error)))
 }
 
-/// Builds the members of a response that the upstream has not told.
-fn untold_response(id: &str) -> Value {
+/// Builds the members of a response that the upstream has not reported.
+fn unreported_response(id: &str) -> Value {
     json!({"id": id, "object": "response", "incomplete_details": null, "metadata": {}})
 }
 
 /// Builds a `response.failed` event with a whole response object: the SDKs' types require its keys.
 fn failed_response(error: &UpstreamError, broken: &BrokenResponse<'_>) -> Value {
-    let told = broken.told.and_then(|told| serde_json::from_str::<Value>(told).ok());
-    let mut response = told.filter(Value::is_object).unwrap_or_else(|| untold_response(broken.id));
+    let reported = broken.reported.and_then(|response| serde_json::from_str::<Value>(response).ok());
+    let mut response = reported.filter(Value::is_object).unwrap_or_else(|| unreported_response(broken.id));
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
-    if let Some(kind) = kind_told(error) {
+    if let Some(kind) = reported_kind(error) {
         response["error"]["type"] = json!(kind);
     }
     if !response["output"].is_array() {
@@ -234,8 +234,8 @@ mod tests {
     fn a_broken_stream_ends_in_the_clients_dialect() {
         let error = UpstreamError { message: "gone".into(), code: Some("c".into()), ..Default::default() };
         let text = |dialect| {
-            let told = Some(r#"{"id":"resp_1","model":"m"}"#);
-            let response = BrokenResponse { sequence: 7, told, id: "resp_2" };
+            let reported = Some(r#"{"id":"resp_1","model":"m"}"#);
+            let response = BrokenResponse { sequence: 7, reported, id: "resp_2" };
             String::from_utf8(stream_event_of(dialect, &error, &response).to_vec()).unwrap()
         };
         let data = |text: &str, start: &str| {

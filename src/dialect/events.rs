@@ -64,7 +64,10 @@ impl Reading {
     }
 
     fn failure(error: &Node<'_>) -> Self {
-        Self::of(Meaning::Failure(UpstreamError::of(error).unwrap_or_else(UpstreamError::unsaid)), false)
+        Self::of(
+            Meaning::Failure(UpstreamError::of(error).unwrap_or_else(UpstreamError::without_message)),
+            false,
+        )
     }
 }
 
@@ -235,7 +238,7 @@ fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
     let named = |kind: &str| {
         event.name() == kind.as_bytes() || memmem::find(data, format!("\"{kind}\"").as_bytes()).is_some()
     };
-    let failure = || Reading::of(Meaning::Failure(UpstreamError::unsaid()), false);
+    let failure = || Reading::of(Meaning::Failure(UpstreamError::without_message()), false);
     let mut reading = match dialect {
         _ if event.is_named_error() => failure(),
         Dialect::Responses if named("response.failed") => failure(),

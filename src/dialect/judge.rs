@@ -212,7 +212,7 @@ impl<'t> AnswerMembers<'t> {
     }
 
     /// Whether the members say that the request has failed.
-    fn tell_failure(&self, dialect: Dialect) -> bool {
+    fn report_failure(&self, dialect: Dialect) -> bool {
         let has_failed = self.status == "\"failed\"";
         let error = self.error.filter(|_| !self.has_items || has_failed);
         error.and_then(|error| Node::parse(error).ok()).is_some_and(|error| is_error(&error))
@@ -233,7 +233,7 @@ impl<'t> AnswerMembers<'t> {
 fn read<'t>(dialect: Dialect, body: &'t [u8], rules: &Rules) -> Result<AnswerMembers<'t>, Fault> {
     let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
     let members = AnswerMembers::read(dialect, text)?;
-    if members.tell_failure(dialect) {
+    if members.report_failure(dialect) {
         // Some sites put the type or the message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }

@@ -360,12 +360,12 @@ impl StreamObserver {
     }
 
     /// Builds the event that tells the client of a break ([`errors::stream_event`]), with the sequence number and the
-    /// response as the upstream told it, with the items that are whole, or after the end of the open block, where these are
-    /// known. `id` is that of a response that the upstream has not told.
+    /// response as the upstream reported it, with the items that are whole, or after the end of the open block, where these
+    /// are known. `id` is that of a response that the upstream has not reported.
     pub fn failure_event(&self, error: &UpstreamError, id: &str) -> Bytes {
         let Watch { progress, events, response, open_block, .. } = &self.watch;
-        let told = response.text();
-        let response = BrokenResponse { sequence: *events, told: told.as_deref(), id };
+        let reported = response.text();
+        let response = BrokenResponse { sequence: *events, reported: reported.as_deref(), id };
         let event = errors::stream_event_of(progress.dialect, error, &response);
         let Some(index) = open_block else { return event };
         let stop = format!(

@@ -100,7 +100,7 @@ impl<'a> StreamEvent<'a> {
     /// that the answer cannot be whole. Words that were never meant to be JSON are not an error and are skipped.
     pub fn failure(&self) -> Option<UpstreamError> {
         match self.data {
-            Data::Words("") if self.is_named_error() => Some(UpstreamError::unsaid()),
+            Data::Words("") if self.is_named_error() => Some(UpstreamError::without_message()),
             Data::Words(words) if self.is_named_error() => Some(upstream_error::read(200, words.as_bytes())),
             Data::Words(words) if words.starts_with('{') => {
                 Some(UpstreamError::new("Upstream sent an event that is not valid JSON"))

@@ -79,7 +79,7 @@ impl UpstreamError {
     }
 
     /// Creates the error for an upstream's error in a stream that has no message.
-    pub fn unsaid() -> Self {
+    pub fn without_message() -> Self {
         Self::new("Upstream reported an error in the stream")
     }
 

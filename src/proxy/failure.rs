@@ -309,9 +309,10 @@ impl Failure {
     /// a 502.
     pub(super) fn said(mut error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        let told = errors::status_told(&error);
-        let is_mistake = (400..500).contains(&told) && failure::blame(told, error.names()) == Blame::Nobody;
-        let status = if is_mistake { told } else { 502 };
+        let reported = errors::reported_status(&error);
+        let is_mistake =
+            (400..500).contains(&reported) && failure::blame(reported, error.names()) == Blame::Nobody;
+        let status = if is_mistake { reported } else { 502 };
         if is_mistake {
             error.kind.get_or_insert_with(|| errors::kind_of(status).to_owned());
         }

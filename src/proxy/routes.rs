@@ -240,9 +240,9 @@ fn usage_of_keys() -> Vec<Route<Proxy>> {
         ["/v1/dashboard/billing/subscription", "/dashboard/billing/subscription"],
         ["/v1/dashboard/billing/usage", "/dashboard/billing/usage"],
     ];
-    let mut routes = vec![told("/v1/usage", usage::usage)];
-    routes.extend(subscriptions.map(|path| told(path, usage::subscription)));
-    routes.extend(usages.map(|path| told(path, usage::billing_usage)));
+    let mut routes = vec![usage_route("/v1/usage", usage::usage)];
+    routes.extend(subscriptions.map(|path| usage_route(path, usage::subscription)));
+    routes.extend(usages.map(|path| usage_route(path, usage::billing_usage)));
     routes
 }
 
@@ -287,7 +287,7 @@ where
 }
 
 /// Builds a GET route whose handler is also reached by a caller whose key is used up.
-fn told<H, F>(path: &'static str, handler: H) -> Route<Proxy>
+fn usage_route<H, F>(path: &'static str, handler: H) -> Route<Proxy>
 where
     H: Fn(Arc<Proxy>, Request, Caller) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,

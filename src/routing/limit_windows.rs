@@ -7,7 +7,7 @@
 //! | Anthropic keys (`anthropic-ratelimit-{requests,tokens,…}-…`) | `requests`, `tokens`, `input-tokens`, `output-tokens` |
 //! | OpenAI and compatible upstreams (`x-ratelimit-{limit,remaining,reset}-…`) | `requests`, `tokens` |
 //!
-//! [`read()`] and [`told()`] only parse. [`LimitWindows`] keeps the result per account, in memory; it is saved with the
+//! [`read()`] and [`read_all()`] only parse. [`LimitWindows`] keeps the result per account, in memory; it is saved with the
 //! health of sites. A window whose reset has passed is ignored.
 
 mod read;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::sync::lock;
 use crate::time::{self, Millis};
 
-pub use read::{read, told};
+pub use read::{read, read_all};
 
 /// The names of the two windows of a plan.
 pub const FIVE_HOURS: &str = "5h";

@@ -50,7 +50,7 @@ fn part<'a>(part: &Node<'a>) -> Option<Part<'a>> {
         }
         "file" | "input_file" => file(part.get("file").unwrap_or(part)).map(Part::File),
         "thinking" | "reasoning" => {
-            let text = part.get("thinking").or(part.get("text")).map(shown).unwrap_or_default();
+            let text = part.get("thinking").or(part.get("text")).map(thinking_text).unwrap_or_default();
             Some(Part::Thinking(Thinking { text, signature: None }))
         }
         _ => part.text_at("type").map(Part::Foreign),
@@ -58,7 +58,7 @@ fn part<'a>(part: &Node<'a>) -> Option<Part<'a>> {
 }
 
 /// Returns the text of a node that is a string or a list of text parts.
-fn shown<'a>(node: &Node<'a>) -> Text<'a> {
+fn thinking_text<'a>(node: &Node<'a>) -> Text<'a> {
     node.text().unwrap_or_else(|| {
         let texts: Vec<_> = node.items().iter().filter_map(|part| part.text_at("text")).collect();
         Text::join(&texts, "")

@@ -42,7 +42,7 @@ impl Accumulator {
         self.ended |= event.is_done();
         let Some(chunk) = event.json() else { return };
         if let Some(error) = chunk.get("error").filter(|error| is_error(error)) {
-            self.failure = Some(UpstreamError::of(error).unwrap_or_else(UpstreamError::unsaid));
+            self.failure = Some(UpstreamError::of(error).unwrap_or_else(UpstreamError::without_message));
         }
         if let Some(usage) = chunk.get("usage") {
             self.usage = Some(usage.raw().to_owned());

@@ -128,21 +128,22 @@ pub fn request_with(
     results::settle(&mut request, if goes_on { Strays::Keep } else { Strays::Drop });
     // Responses has no stop sequences, nor do OpenAI's reasoning models take any; messages refuses blank ones, such as
     // a line end of completions.
-    let is_untold = |stop: &Text<'_>| match to {
+    let is_dropped = |stop: &Text<'_>| match to {
         Dialect::Responses => true,
         Dialect::Chat => target.vendor == Vendor::OpenAi && effort::reasons_at_openai(target.model),
         Dialect::Messages => from == Dialect::Completions && stop.is_blank(),
         _ => false,
     };
-    let (untold, told): (Vec<_>, Vec<_>) = std::mem::take(&mut request.stop).into_iter().partition(is_untold);
-    request.stop = told;
-    let untold: Vec<_> = untold.iter().map(|stop| stop.decode().into_owned()).collect();
-    cut::check(&untold).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
+    let (dropped, kept): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut request.stop).into_iter().partition(is_dropped);
+    request.stop = kept;
+    let dropped: Vec<_> = dropped.iter().map(|stop| stop.decode().into_owned()).collect();
+    cut::check(&dropped).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     context.names = fitted.names;
     context.custom_tools = fitted.custom_tools;
     context.several = request.n.is_some();
-    context.stop = untold;
+    context.stop = dropped;
     Ok(Converted { body, unknown: named::unknown(from, &node), context })
 }
 

@@ -69,7 +69,7 @@ pub(super) fn settle(request: &mut Request<'_>, strays: Strays) {
         begin += run.len();
     }
     let Settling { fates, missing, .. } = settling;
-    tell(&mut request.turns, fates);
+    apply(&mut request.turns, fates);
     insert(&mut request.turns, missing);
 }
 
@@ -156,7 +156,7 @@ fn no_result<'a>(call: &Call<'a>) -> Part<'a> {
 }
 
 /// Keeps the results that answer a call, puts late and stray ones in words, and drops the others.
-fn tell<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
+fn apply<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
     for (index, turn) in turns.iter_mut().enumerate() {
         if !turn.parts.iter().any(|part| matches!(part, Part::Result(_))) {
             continue;

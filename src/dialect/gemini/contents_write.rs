@@ -85,7 +85,7 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
                     _ => {}
                 }
             }),
-            Part::Text(said) => images::write_said(list, said),
+            Part::Text(text) => images::write_text_and_images(list, text),
             part => write_content(list, part),
         }
     }

@@ -44,12 +44,12 @@ pub fn images_to_text(reply: &mut Reply<'_>) {
 }
 
 /// Writes the members of a part of an answer: a picture, if the text stands for one.
-pub(super) fn put_said(o: &mut Writer, said: &Text<'_>) {
-    let inner = said.literal().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(')'));
+pub(super) fn put_text_or_image(o: &mut Writer, text: &Text<'_>) {
+    let inner = text.literal().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(')'));
     let picture = inner.and_then(|inner| inner.split_once(BASE64));
     match picture.filter(|(kind, data)| !kind.contains('\\') && !data.contains([')', '!'])) {
         Some((kind, data)) => put_image(o, kind, data),
-        None => o.field("text", said),
+        None => o.field("text", text),
     }
 }
 
@@ -61,8 +61,8 @@ fn put_image(o: &mut Writer, kind: &str, data: &str) {
 }
 
 /// Writes a text of the model, with the pictures in it as parts of their own.
-pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
-    let mut rest = said.literal();
+pub(super) fn write_text_and_images(list: &mut Writer, text: &Text<'_>) {
+    let mut rest = text.literal();
     let put_text = |list: &mut Writer, text: &str| {
         if !text.is_empty() {
             list.object(|o| o.field("text", Text::inside(text)));
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(text.decode(), "![image](data:image/webp;base64,QUJD)");
         let said = |text: &str| {
             let mut json = Writer::new();
-            json.list(|list| write_said(list, &Text::of(text)));
+            json.list(|list| write_text_and_images(list, &Text::of(text)));
             json.into_string()
         };
         assert_eq!(

@@ -89,7 +89,7 @@ impl StreamReader {
         if let Some(stop) = self.stop.take() {
             self.cite(each);
             self.close_part(each);
-            self.tell_searches(each);
+            self.emit_searches(each);
             each(Event::Finish(stop));
             each(Event::End);
         }
@@ -206,7 +206,7 @@ impl StreamReader {
     }
 
     /// Emits the searches that were made, which are named at the end of the answer.
-    fn tell_searches(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+    fn emit_searches(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         let Some(metadata) = self.grounding.take() else { return };
         let Ok(metadata) = Node::parse(&metadata) else { return };
         for Search { id, query, found } in grounding::searches(&metadata) {

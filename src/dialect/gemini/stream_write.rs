@@ -151,7 +151,7 @@ impl StreamWriter {
             CandidatePart::Text(..) => {
                 self.said.push(text);
                 self.chars += text.char_count();
-                object(|o| images::put_said(o, text))
+                object(|o| images::put_text_or_image(o, text))
             }
             CandidatePart::Thinking(so_far, _) => {
                 so_far.push(text);

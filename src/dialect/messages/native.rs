@@ -151,13 +151,13 @@ fn own_blocks(block: &Node<'_>) -> Option<String> {
         }
         // Not every tag repeats the text; without it, a single piece has the block's text.
         let repeats = !alone || !said.is_empty() || matches!(signature, Signature::AnthropicRedacted(_));
-        let text = if repeats { said } else { shown(block) };
+        let text = if repeats { said } else { thinking_text(block) };
         json.object(|o| put_thinking(o, &Thinking { text, signature: Some(signature) }));
     }
     Some(json.into_string())
 }
 
-fn shown(block: &Node<'_>) -> Text<'static> {
+fn thinking_text(block: &Node<'_>) -> Text<'static> {
     block.text_at("thinking").unwrap_or_default().into_owned()
 }
 

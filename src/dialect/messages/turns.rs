@@ -29,20 +29,20 @@ struct Waiting<'r, 'a> {
     /// Its position among all results.
     order: usize,
     turn: usize,
-    said: MarkedPart<'r, 'a>,
+    marked: MarkedPart<'r, 'a>,
 }
 
 pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 'a>> {
     let mut merged = Vec::new();
     for turn in turns {
-        push(&mut merged, turn.role, said(&turn.parts));
+        push(&mut merged, turn.role, sent_parts(&turn.parts));
     }
     let mut waiting = results_by_call(&merged);
     let mut arranged = Vec::new();
     for (index, turn) in merged.into_iter().enumerate() {
         let mut results = Vec::new();
-        for said in &turn.parts {
-            let Part::Call(call) = said.part else { continue };
+        for marked in &turn.parts {
+            let Part::Call(call) = marked.part else { continue };
             let Some(queue) = waiting.get_mut(call.id.literal()) else { continue };
             while queue.front().is_some_and(|result| result.turn < index) {
                 queue.pop_front();
@@ -50,9 +50,9 @@ pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 
             results.extend(queue.pop_front());
         }
         results.sort_by_key(|result| result.order);
-        let others = turn.parts.into_iter().filter(|said| !matches!(said.part, Part::Result(_)));
+        let others = turn.parts.into_iter().filter(|marked| !matches!(marked.part, Part::Result(_)));
         push(&mut arranged, turn.role, others.collect());
-        push(&mut arranged, Role::User, results.into_iter().map(|result| result.said).collect());
+        push(&mut arranged, Role::User, results.into_iter().map(|result| result.marked).collect());
     }
     without_last_thoughts(arranged)
 }
@@ -61,7 +61,7 @@ pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 
 fn without_last_thoughts<'r, 'a>(turns: Vec<Turn<'r, 'a>>) -> Vec<Turn<'r, 'a>> {
     let ends_in_thinking = |turn: &Turn<'_, '_>| {
         turn.role == Role::Assistant
-            && matches!(turn.parts.last().map(|said| said.part), Some(Part::Thinking(_)))
+            && matches!(turn.parts.last().map(|marked| marked.part), Some(Part::Thinking(_)))
     };
     if !turns.iter().any(ends_in_thinking) {
         return turns;
@@ -86,16 +86,16 @@ pub(super) fn lacks_thinking(turns: &[Turn<'_, '_>]) -> bool {
 }
 
 fn first<'r, 'a>(turn: &Turn<'r, 'a>) -> Option<&'r Part<'a>> {
-    turn.parts.first().map(|said| said.part)
+    turn.parts.first().map(|marked| marked.part)
 }
 
 fn results_by_call<'r, 'a>(turns: &[Turn<'r, 'a>]) -> HashMap<&'r str, VecDeque<Waiting<'r, 'a>>> {
     let mut waiting: HashMap<&str, VecDeque<_>> = HashMap::new();
     let mut order = 0;
     for (turn, parts) in turns.iter().map(|turn| &turn.parts).enumerate() {
-        for said in parts.iter().copied() {
-            let Part::Result(result) = said.part else { continue };
-            waiting.entry(result.call_id.literal()).or_default().push_back(Waiting { order, turn, said });
+        for marked in parts.iter().copied() {
+            let Part::Result(result) = marked.part else { continue };
+            waiting.entry(result.call_id.literal()).or_default().push_back(Waiting { order, turn, marked });
             order += 1;
         }
     }
@@ -114,7 +114,7 @@ fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<Marked
 }
 
 /// Returns the parts of a turn that are sent. A mark goes with the part before it.
-fn said<'r, 'a>(parts: &'r [Part<'a>]) -> Vec<MarkedPart<'r, 'a>> {
+fn sent_parts<'r, 'a>(parts: &'r [Part<'a>]) -> Vec<MarkedPart<'r, 'a>> {
     let mark_of = |at: usize| match parts.get(at + 1) {
         Some(Part::CacheMark(mark)) => Some(mark),
         _ => None,

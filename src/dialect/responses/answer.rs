@@ -136,7 +136,7 @@ fn response_id(id: &Text<'_>, context: &ReplyContext) -> String {
 fn put_error(o: &mut Writer, error: &UpstreamError) {
     o.field("code", error.response_code());
     o.field("message", &error.message);
-    o.field_if("type", errors::kind_told(error));
+    o.field_if("type", errors::reported_kind(error));
 }
 
 /// Writes the usage. Both objects of details always come with their numbers, because clients' types require them.

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::dialect::canonical::{ConversionError, File, Image, Part, Source};
+use crate::dialect::canonical::{ConversionError, File, Image, Part, Role, Source};
 use crate::dialect::data_urls::source_of;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -119,27 +119,28 @@ fn source_of_url<'a>(url: &Node<'a>) -> Option<Source<'a>> {
     url.is_string().then(|| source_of(&url.raw()[1..url.raw().len() - 1]))
 }
 
-/// Writes one block. `said` is set for content of the model, whose block types differ from those of the input.
-pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), ConversionError> {
+/// Writes one block of a message of `role`; the block types of the model differ from those of the input.
+pub(super) fn put(list: &mut Writer, part: &Part<'_>, role: Role) -> Result<(), ConversionError> {
+    let is_input = role != Role::Assistant;
     match part {
-        Part::Refusal(text) if said => list.object(|o| {
+        Part::Refusal(text) if !is_input => list.object(|o| {
             o.field("type", "refusal");
             o.field("refusal", text);
         }),
-        Part::Text(text) | Part::Refusal(text) => put_text(list, said, text),
-        Part::Image(Image { source, detail }) if !said && !matches!(source, Source::Plain(_)) => {
+        Part::Text(text) | Part::Refusal(text) => put_text(list, role, text),
+        Part::Image(Image { source, detail }) if is_input && !matches!(source, Source::Plain(_)) => {
             list.object(|o| {
                 o.field("type", "input_image");
                 put_source(o, source, "image_url", "image_url");
                 o.field_if("detail", detail.as_ref());
             });
         }
-        Part::File(File { source: Source::Plain(text), name }) if !said => match name {
-            Some(name) => put_text(list, said, &Text::join([name, text], "\\n")),
-            None => put_text(list, said, text),
+        Part::File(File { source: Source::Plain(text), name }) if is_input => match name {
+            Some(name) => put_text(list, role, &Text::join([name, text], "\\n")),
+            None => put_text(list, role, text),
         },
         Part::File(file) if file.is_video() => return Err(ConversionError::unsupported("file")),
-        Part::File(file) if !said => list.object(|o| {
+        Part::File(file) if is_input => list.object(|o| {
             o.field("type", "input_file");
             match &file.source {
                 Source::Inline { .. } => o.field("filename", file.name_or_kind()),
@@ -147,7 +148,7 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
             }
             put_source(o, &file.source, "file_data", "file_url");
         }),
-        Part::Audio { data, format } if !said => list.object(|o| {
+        Part::Audio { data, format } if is_input => list.object(|o| {
             o.field("type", "input_audio");
             o.object_at("input_audio", |o| {
                 o.field("data", data);
@@ -164,9 +165,9 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
     Ok(())
 }
 
-fn put_text(list: &mut Writer, said: bool, text: &Text<'_>) {
+fn put_text(list: &mut Writer, role: Role, text: &Text<'_>) {
     list.object(|o| {
-        o.field("type", if said { "output_text" } else { "input_text" });
+        o.field("type", if role == Role::Assistant { "output_text" } else { "input_text" });
         o.field("text", text);
     });
 }

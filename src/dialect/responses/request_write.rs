@@ -187,15 +187,15 @@ fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), ConversionError> {
 }
 
 fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result<(), ConversionError> {
-    let said = turn.role == Role::Assistant;
+    let is_input = turn.role != Role::Assistant;
     let role = match turn.role {
         Role::Assistant => "assistant",
         Role::System => "system",
         Role::Developer => "developer",
         Role::User => "user",
     };
-    let says_nothing = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
-    if parts.is_empty() || (said && parts.iter().all(says_nothing)) {
+    let is_empty = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
+    if parts.is_empty() || (!is_input && parts.iter().all(is_empty)) {
         return Ok(());
     }
     let mut written = Ok(());
@@ -203,9 +203,9 @@ fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result
         o.field("type", "message");
         o.field("role", role);
         match parts {
-            [Part::Text(text)] if !said && !turn.listed => o.field("content", text),
+            [Part::Text(text)] if is_input && !turn.listed => o.field("content", text),
             parts => o.array("content", |list| {
-                written = parts.iter().try_for_each(|part| content::put(list, part, said));
+                written = parts.iter().try_for_each(|part| content::put(list, part, turn.role));
             }),
         }
     });
@@ -254,9 +254,9 @@ fn put_result(list: &mut Writer, result: &ToolResult<'_>) -> Result<(), Conversi
                     Part::Text(text) if !prefix.is_empty() => {
                         let text = Text::join([&Text::of(prefix), text], "");
                         prefix = "";
-                        content::put(list, &Part::Text(text), false)
+                        content::put(list, &Part::Text(text), Role::User)
                     }
-                    part => content::put(list, part, false),
+                    part => content::put(list, part, Role::User),
                 };
                 written = std::mem::replace(&mut written, Ok(())).and(outcome);
             }

@@ -79,7 +79,7 @@ pub fn refusal(frame: &str) -> Option<Refusal> {
     let status = status.and_then(|status| u16::try_from(status).ok());
     let status = status.filter(|status| (400..600).contains(status))?;
     let headers = match frame.remove("headers") {
-        Some(Value::Object(headers)) => headers.iter().filter_map(told).collect(),
+        Some(Value::Object(headers)) => headers.iter().filter_map(header_of_member).collect(),
         _ => Vec::new(),
     };
     let error = frame.remove("error").unwrap_or(Value::Object(frame));
@@ -119,7 +119,7 @@ pub fn header((name, value): (&[u8], &[u8])) -> Option<(String, String)> {
     (is_wanted && is_value).then(|| (name, value.to_owned()))
 }
 
-fn told((name, value): (&String, &Value)) -> Option<(String, String)> {
+fn header_of_member((name, value): (&String, &Value)) -> Option<(String, String)> {
     let value = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),

@@ -51,7 +51,7 @@ struct Open {
 
 impl Open {
     /// Returns the latest part of a message.
-    fn said(&mut self) -> Option<&mut OutputPart<'static>> {
+    fn last_part(&mut self) -> Option<&mut OutputPart<'static>> {
         match &mut self.item {
             Item::Message(parts) => parts.last_mut(),
             _ => None,
@@ -95,13 +95,13 @@ impl StreamWriter {
             Event::Delta { key, text } if !text.is_empty() => self.delta(*key, text, out),
             Event::Delta { .. } => {}
             Event::Logprobs { key, tokens } => {
-                if let Some(said) = self.open_part(*key).and_then(Open::said) {
-                    said.logprobs.extend(tokens.iter().cloned().map(Token::into_owned));
+                if let Some(part) = self.open_part(*key).and_then(Open::last_part) {
+                    part.logprobs.extend(tokens.iter().cloned().map(Token::into_owned));
                 }
             }
             Event::Cite { key, citation } => {
-                if let Some(said) = self.open_part(*key).and_then(Open::said) {
-                    said.citations.push(citation.clone().into_owned());
+                if let Some(part) = self.open_part(*key).and_then(Open::last_part) {
+                    part.citations.push(citation.clone().into_owned());
                 }
             }
             Event::SearchOutcome { key, found } => {
@@ -201,7 +201,7 @@ impl StreamWriter {
         };
         let at = self.message.unwrap_or_else(|| self.add(None, Item::Message(Vec::new()), out));
         self.message = Some(at);
-        self.stop_said(at, out);
+        self.stop_last_part(at, out);
         let Some(open) = self.open.get_mut(&at) else { return };
         let Item::Message(parts) = &mut open.item else { return };
         open.key = Some(key);
@@ -244,19 +244,19 @@ impl StreamWriter {
         match &mut open.item {
             Item::Message(parts) => {
                 let content_index = parts.len() as u64 - 1;
-                let Some(said) = parts.last_mut() else { return };
-                said.text.push(text);
-                let kind = if said.refused { "refusal.delta" } else { "output_text.delta" };
+                let Some(part) = parts.last_mut() else { return };
+                part.text.push(text);
+                let kind = if part.refused { "refusal.delta" } else { "output_text.delta" };
                 emit(&mut self.sequence, out, kind, |o| {
                     open_fields(o, id, index);
                     o.field("content_index", content_index);
                     o.field("delta", text);
-                    if !said.refused {
-                        let tokens = said.logprobs.get(said.weighed..).unwrap_or_default();
+                    if !part.refused {
+                        let tokens = part.logprobs.get(part.weighed..).unwrap_or_default();
                         logprobs::put(o, "logprobs", tokens);
                     }
                 });
-                said.weighed = said.logprobs.len();
+                part.weighed = part.logprobs.len();
             }
             Item::Reasoning { summary, .. } => {
                 match summary.first_mut() {
@@ -297,7 +297,7 @@ impl StreamWriter {
         let is_cut_off = self.open.get(&at).is_some_and(|open| open.item.is_cut_off());
         if self.message == Some(at) {
             // More parts may follow in the same message.
-            self.stop_said(at, out);
+            self.stop_last_part(at, out);
         } else if is_cut_off {
             // Whether a limit cut the call off is known only at the end of the answer.
             self.places.remove(&key);
@@ -307,15 +307,15 @@ impl StreamWriter {
     }
 
     /// Ends the open part of a message.
-    fn stop_said(&mut self, at: usize, out: &mut String) {
+    fn stop_last_part(&mut self, at: usize, out: &mut String) {
         let Some(open) = self.open.get_mut(&at) else { return };
         let Item::Message(parts) = &open.item else { return };
         let Some(key) = open.key.take() else { return };
         self.places.remove(&key);
-        let Some(said) = parts.last() else { return };
+        let Some(part) = parts.last() else { return };
         let content_index = parts.len() as u64 - 1;
-        let letters = said.cited_chars();
-        for (number, citation) in said.citations.iter().enumerate() {
+        let letters = part.cited_chars();
+        for (number, citation) in part.citations.iter().enumerate() {
             emit(&mut self.sequence, out, "output_text.annotation.added", |o| {
                 open_fields(o, &open.id, open.index);
                 o.field("content_index", content_index);
@@ -324,25 +324,25 @@ impl StreamWriter {
             });
         }
         let (kind, member) =
-            if said.refused { ("refusal.done", "refusal") } else { ("output_text.done", "text") };
+            if part.refused { ("refusal.done", "refusal") } else { ("output_text.done", "text") };
         emit(&mut self.sequence, out, kind, |o| {
             open_fields(o, &open.id, open.index);
             o.field("content_index", content_index);
-            o.field(member, &said.text);
-            if !said.refused {
-                logprobs::put(o, "logprobs", &said.logprobs);
+            o.field(member, &part.text);
+            if !part.refused {
+                logprobs::put(o, "logprobs", &part.logprobs);
             }
         });
         emit(&mut self.sequence, out, "content_part.done", |o| {
             open_fields(o, &open.id, open.index);
             o.field("content_index", content_index);
-            o.object_at("part", |o| said.put(o));
+            o.object_at("part", |o| part.put(o));
         });
     }
 
     /// Ends an item and keeps it for the terminal event.
     fn close(&mut self, at: usize, out: &mut String) {
-        self.stop_said(at, out);
+        self.stop_last_part(at, out);
         let Some(mut open) = self.open.remove(&at) else { return };
         open.key.and_then(|key| self.places.remove(&key));
         let (id, index) = (&open.id, open.index);

@@ -37,13 +37,13 @@ struct LimitHeaders {
 /// Returns the windows in the headers of an answer that are still in force. Most answers have none, which shows by the
 /// first letters of the names.
 pub fn read<'h>(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now: Millis) -> Vec<LimitWindow> {
-    let mut windows = told(headers, WindowSource::Headers, now);
+    let mut windows = read_all(headers, WindowSource::Headers, now);
     windows.retain(|window| window.is_in_force(now));
     windows
 }
 
 /// Returns the windows in the headers of an answer, including expired ones.
-pub fn told<'h>(
+pub fn read_all<'h>(
     headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     source: WindowSource,
     now: Millis,
@@ -86,28 +86,30 @@ impl LimitHeaders {
         match family {
             Family::Codex => {
                 let Some((which, about)) = name.split_once('-') else { return };
-                let told = match which {
+                let window = match which {
                     "primary" => &mut self.codex[0],
                     "secondary" => &mut self.codex[1],
                     _ => return,
                 };
                 match about {
-                    "used-percent" => told.percent = number(),
-                    "window-minutes" => told.minutes = number(),
-                    "reset-after-seconds" => told.reset_at = number().map(|seconds| after(now, seconds)),
-                    "reset-at" => told.reset_at = moment(value).or(told.reset_at),
+                    "used-percent" => window.percent = number(),
+                    "window-minutes" => window.minutes = number(),
+                    "reset-after-seconds" => window.reset_at = number().map(|seconds| after(now, seconds)),
+                    "reset-at" => window.reset_at = moment(value).or(window.reset_at),
                     _ => {}
                 }
             }
             Family::Anthropic => {
                 if let Some((at, about)) = name.strip_prefix("unified-").and_then(|rest| one_of(&PLANS, rest))
                 {
-                    let told = &mut self.plans[at];
+                    let window = &mut self.plans[at];
                     match about {
-                        "utilization" => told.percent = number().map(|part| part * 100.0).or(told.percent),
-                        "reset" => told.reset_at = moment(value),
+                        "utilization" => {
+                            window.percent = number().map(|part| part * 100.0).or(window.percent)
+                        }
+                        "reset" => window.reset_at = moment(value),
                         "status" if value.eq_ignore_ascii_case("rejected") => {
-                            told.percent = Some(told.percent.unwrap_or_default().max(100.0));
+                            window.percent = Some(window.percent.unwrap_or_default().max(100.0));
                         }
                         _ => {}
                     }
@@ -127,12 +129,12 @@ impl LimitHeaders {
 
     fn count(&mut self, at: usize, about: &str, value: &str, now: Millis) {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        let told = &mut self.counted[at];
+        let window = &mut self.counted[at];
         match about {
-            "limit" => told.limit = number(),
-            "remaining" => told.remaining = number(),
+            "limit" => window.limit = number(),
+            "remaining" => window.remaining = number(),
             "reset" => {
-                told.reset_at = span(value).map(|seconds| after(now, seconds)).or_else(|| moment(value))
+                window.reset_at = span(value).map(|seconds| after(now, seconds)).or_else(|| moment(value))
             }
             _ => {}
         }
@@ -140,17 +142,18 @@ impl LimitHeaders {
 
     fn windows(self, source: WindowSource, now: Millis) -> Vec<LimitWindow> {
         let codex = codex_names(self.codex).into_iter().zip(self.codex);
-        let codex = codex.map(|(name, told)| (told.long_name().unwrap_or_else(|| name.to_owned()), told));
+        let codex =
+            codex.map(|(name, headers)| (headers.long_name().unwrap_or_else(|| name.to_owned()), headers));
         let others = PLANS.into_iter().zip(self.plans).chain(COUNTED.into_iter().zip(self.counted));
-        let others = others.map(|(name, told)| (name.to_owned(), told));
-        codex.chain(others).filter_map(|(name, told)| told.window(name, source, now)).collect()
+        let others = others.map(|(name, headers)| (name.to_owned(), headers));
+        codex.chain(others).filter_map(|(name, headers)| headers.window(name, source, now)).collect()
     }
 }
 
 /// Names the two windows of Codex: the shorter one is the five-hour window.
 fn codex_names([primary, secondary]: [WindowHeaders; 2]) -> [&'static str; 2] {
     let [short, long] = PLANS;
-    let of_plan = |told: WindowHeaders| told.minutes.filter(|_| told.long_name().is_none());
+    let of_plan = |headers: WindowHeaders| headers.minutes.filter(|_| headers.long_name().is_none());
     let primary_is_short = match (of_plan(primary), of_plan(secondary)) {
         (Some(one), Some(other)) => one <= other,
         (Some(one), None) => one <= SHORT_MINUTES,

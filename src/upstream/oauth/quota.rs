@@ -74,7 +74,7 @@ impl QuotaAsker<'_> {
         if let Some(reset_at) = reset_at {
             limits.note_reached(reset_at, now);
         }
-        let mut windows = limit_windows::told(headers.iter(), WindowSource::Quota, now);
+        let mut windows = limit_windows::read_all(headers.iter(), WindowSource::Quota, now);
         limits.note(windows.clone());
         windows.retain(|window| [FIVE_HOURS, SEVEN_DAYS].contains(&&*window.name));
         if !windows.is_empty() {

@@ -187,7 +187,7 @@ fn read(item: &Value, number: usize) -> SiteKey {
         id: item.get("id").and_then(reply::whole),
         name: text("name").unwrap_or_else(unnamed),
         // A key without a value is skipped by whoever lists them.
-        key: shown_form(item.get("key").and_then(Value::as_str).and_then(usable_key).unwrap_or_default()),
+        key: with_prefix(item.get("key").and_then(Value::as_str).and_then(usable_key).unwrap_or_default()),
         enabled: item.get("status").and_then(reply::whole).is_none_or(|status| status == 1),
         group: text("group").or_else(|| text("group_name")).or_else(|| text("token_group")),
     }
@@ -275,11 +275,11 @@ async fn reveal(site_client: &SiteClient, client: &Client, id: i64) -> Result<Se
 /// Returns a revealed key; `None` when it is still a mask.
 fn whole_form(key: &str) -> Option<Secret> {
     let key = usable_key(key)?;
-    (!is_mask(key)).then(|| shown_form(key))
+    (!is_mask(key)).then(|| with_prefix(key))
 }
 
 /// Adds the `sk-` that clients send and sites do not store; a mask stays as it is.
-fn shown_form(key: &str) -> Secret {
+fn with_prefix(key: &str) -> Secret {
     let is_whole = !key.is_empty() && !is_mask(key);
     Secret::from(if is_whole && !key.starts_with("sk-") { format!("sk-{key}") } else { key.to_owned() })
 }

@@ -3,15 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use super::framing::HeadFault;
+use super::framing::{FaultyHead, HeadFault};
 use super::unread::Unread;
 use crate::sync::lock;
 
 /// The state shared by the stream, the connection and the requests on it.
 #[derive(Default)]
 pub(super) struct ConnectionState {
-    /// The first head that must not be served, counted from 1, and why.
-    pub(super) fault: OnceLock<(u64, HeadFault)>,
+    pub(super) faulty: OnceLock<FaultyHead>,
     /// The number of heads served.
     served: AtomicU64,
     pub(super) is_stopping: AtomicBool,
@@ -27,7 +26,7 @@ impl ConnectionState {
     /// Returns why the request whose head was read last must not be served. Must be called once per request.
     pub fn head_fault(&self) -> Option<HeadFault> {
         let number = self.served.fetch_add(1, Ordering::Relaxed) + 1;
-        self.fault.get().filter(|(first, _)| number >= *first).map(|(_, fault)| *fault)
+        self.faulty.get().filter(|head| number >= head.number).map(|head| head.fault)
     }
 
     pub fn stop(&self) {

@@ -35,6 +35,14 @@ pub enum HeadFault {
     TooLong,
 }
 
+/// The first head of a connection that must not be served. Later ones do not matter: the connection ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FaultyHead {
+    /// The number of the head, counted from 1.
+    pub number: u64,
+    pub fault: HeadFault,
+}
+
 /// The state of one client's requests.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
@@ -42,8 +50,7 @@ pub(super) struct Framing {
     head: Head,
     /// The number of complete heads.
     heads: u64,
-    /// The first head with a fault, counted from 1. Later ones do not matter: the connection ends with it.
-    fault: Option<(u64, HeadFault)>,
+    faulty: Option<FaultyHead>,
 }
 
 #[derive(Debug, Default)]
@@ -126,9 +133,8 @@ impl Framing {
         }
     }
 
-    /// Returns the number of the first head that must not be served, and why.
-    pub fn fault(&self) -> Option<(u64, HeadFault)> {
-        self.fault
+    pub fn faulty(&self) -> Option<FaultyHead> {
+        self.faulty
     }
 
     /// Returns the number of complete heads.
@@ -177,9 +183,9 @@ impl Framing {
         let head = std::mem::take(&mut self.head);
         self.heads += 1;
         if head.bytes > MAX_HEAD {
-            self.note(head.too_long());
+            self.note(self.heads, head.too_long());
         } else if head.is_chunked && head.names_length {
-            self.note(HeadFault::TwoLengths);
+            self.note(self.heads, HeadFault::TwoLengths);
         }
         self.place = match head.length {
             _ if head.is_chunked => RequestPlace::Chunked(Chunked::Start),
@@ -188,13 +194,13 @@ impl Framing {
         };
     }
 
-    fn note(&mut self, fault: HeadFault) {
-        self.fault.get_or_insert((self.heads, fault));
+    fn note(&mut self, number: u64, fault: HeadFault) {
+        self.faulty.get_or_insert(FaultyHead { number, fault });
     }
 
     fn lose(&mut self) {
         self.place = RequestPlace::Lost;
-        self.fault.get_or_insert((self.heads + 1, HeadFault::Unfollowed));
+        self.note(self.heads + 1, HeadFault::Unfollowed);
     }
 }
 

@@ -136,8 +136,8 @@ impl<S> ClientStream<S> {
             self.pace = BodyPatience::default();
         }
         self.pace.came(bytes.len());
-        if let Some(fault) = self.framing.fault() {
-            self.wire.fault.get_or_init(|| fault);
+        if let Some(head) = self.framing.faulty() {
+            self.wire.faulty.get_or_init(|| head);
         }
         match self.framing.unfinished_head() {
             0 => self.held = None,

@@ -15,7 +15,7 @@ fn seen<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> Seen {
         framing.feed(piece);
         assert!(framing.head.line.len() <= MAX_LINE + 1, "little is kept of a line");
     }
-    (framing.heads(), framing.fault(), framing.is_in_request())
+    (framing.heads(), framing.faulty().map(|head| (head.number, head.fault)), framing.is_in_request())
 }
 
 fn cases() -> Vec<(String, Seen)> {

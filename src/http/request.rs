@@ -235,6 +235,15 @@ impl Query {
         self.get(name).is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes"))
     }
 
+    /// Reads `limit`, the number of entries on a page, which is at most `max`.
+    pub fn limit(&self, max: i64) -> Result<Option<i64>, String> {
+        match self.get("limit").map(|text| text.parse()) {
+            None => Ok(None),
+            Some(Ok(limit)) if (1..=max).contains(&limit) => Ok(Some(limit)),
+            Some(_) => Err(format!("limit must be a number from 1 to {max}")),
+        }
+    }
+
     /// Returns the query as sent, without the question mark.
     pub fn raw(&self) -> &str {
         &self.0

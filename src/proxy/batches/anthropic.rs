@@ -30,7 +30,7 @@ use super::upstream::{BatchRequest, BatchUnavailable, ask, refreshed};
 
 const API: BatchApi = BatchApi::Anthropic;
 const PAGING: Paging =
-    Paging { api: API, usual: 20, most: 1000, after: "after_id", before: Some("before_id") };
+    Paging { api: API, default: 20, max: 1000, after: "after_id", before: Some("before_id") };
 
 /// Serves `POST /v1/messages/batches`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {

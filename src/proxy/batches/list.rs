@@ -7,7 +7,6 @@ use crate::http::{Request, Response};
 use crate::ids::BatchId;
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::reply::ErrorShape;
 use crate::store::batches::{self, BatchRow, Page};
 use crate::store::owner::Owner;
 
@@ -18,8 +17,8 @@ use super::mapping;
 pub(super) struct Paging {
     pub(super) api: BatchApi,
     /// The number of batches on a page unless the client gives one, and its maximum.
-    pub(super) usual: i64,
-    pub(super) most: i64,
+    pub(super) default: i64,
+    pub(super) max: i64,
     /// The parameter that names the batch before the page.
     pub(super) after: &'static str,
     /// The parameter that names the batch after the page, where there is one.
@@ -34,7 +33,9 @@ pub(super) async fn page(
     paging: &Paging,
 ) -> Result<Map<String, Value>, Response> {
     let shape = shape(request, paging.api);
-    let limit = paging.limit(request, shape).map_err(|refusal| *refusal)?;
+    let limit = request.query.limit(paging.max);
+    let limit =
+        limit.map_err(|message| shape.refuse(400, &message, None, Some("limit")))?.unwrap_or(paging.default);
     let bound = async |name: Option<&'static str>| match name {
         None => Ok(None),
         Some(name) => bound(proxy, request, caller, paging.api, name).await,
@@ -79,19 +80,4 @@ fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Value {
     let base = mapping::base(&proxy.core, &request.headers);
     let shown = |batch: &BatchRow| mapping::public_object(&proxy.core, &batch.place, &batch.object, &base);
     batches.iter().map(|batch| serde_json::from_str::<Value>(&shown(batch)).unwrap_or_default()).collect()
-}
-
-// === impl Paging ===
-
-impl Paging {
-    fn limit(&self, request: &Request, shape: ErrorShape) -> Result<i64, Box<Response>> {
-        match request.query.get("limit").map(|limit| limit.parse::<i64>()) {
-            None => Ok(self.usual),
-            Some(Ok(limit)) if (1..=self.most).contains(&limit) => Ok(limit),
-            Some(_) => {
-                let message = format!("limit must be a number from 1 to {}", self.most);
-                Err(Box::new(shape.refuse(400, &message, None, Some("limit"))))
-            }
-        }
-    }
 }

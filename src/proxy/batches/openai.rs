@@ -41,7 +41,7 @@ const ENDPOINTS: [&str; 7] = [
 ];
 /// The maximum length of an input file, in bytes: it is held whole, and twice where the upstream's model name differs.
 const MAX_INPUT: usize = 100 << 20;
-const PAGING: Paging = Paging { api: API, usual: 20, most: 100, after: "after", before: None };
+const PAGING: Paging = Paging { api: API, default: 20, max: 100, after: "after", before: None };
 
 /// Serves `POST /v1/batches`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {

@@ -129,13 +129,8 @@ impl PageQuery {
         } else {
             (MAX_PAGE, MAX_PAGE, &["after"][..])
         };
-        let limit = match query.get("limit").map(|text| text.parse()) {
-            None => default,
-            Some(Ok(limit)) if (1..=max).contains(&limit) => limit,
-            Some(_) => {
-                return Err(FileRefusal::bad("limit", format!("limit must be a number from 1 to {max}")));
-            }
-        };
+        let limit =
+            query.limit(max).map_err(|message| FileRefusal::bad("limit", message))?.unwrap_or(default);
         let newest_first = match query.get("order").as_deref() {
             None | Some("desc") => true,
             Some("asc") => false,

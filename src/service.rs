@@ -109,7 +109,7 @@ impl Service {
                 response.headers_mut().remove(header::CONNECTION);
             }
             response.headers_mut().insert(X_REQUEST_ID, id.header_value());
-            self.cors.stamp(&origin, is_admin, &mut response);
+            self.cors.put_headers(&origin, is_admin, &mut response);
             response
         }
     }

@@ -70,7 +70,7 @@ impl Cors {
     }
 
     /// Sets the cross-origin headers of an answer, depending on the requesting origin and the interface.
-    pub fn stamp(&self, request: &RequestOrigin, is_admin: bool, response: &mut Response) {
+    pub fn put_headers(&self, request: &RequestOrigin, is_admin: bool, response: &mut Response) {
         let out = response.headers_mut();
         let is_allowed = match self {
             Self::Any => None,

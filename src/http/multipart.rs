@@ -211,7 +211,7 @@ impl PartHead {
             let is_twice = match name.to_ascii_lowercase().as_str() {
                 "content-type" => parsed.content_type.replace(value.to_owned()).is_some(),
                 "content-disposition" => {
-                    parsed.dispose(value)?;
+                    parsed.read_disposition(value)?;
                     std::mem::replace(&mut has_disposition, true)
                 }
                 "content-transfer-encoding" => {
@@ -233,7 +233,7 @@ impl PartHead {
     }
 
     /// Reads a `Content-Disposition` (RFC 7578 §4.2, RFC 2183).
-    fn dispose(&mut self, value: &str) -> Result<(), Malformed> {
+    fn read_disposition(&mut self, value: &str) -> Result<(), Malformed> {
         let (kind, rest) = value.split_once(';').unwrap_or((value, ""));
         if !kind.trim().eq_ignore_ascii_case("form-data") {
             return Err(Malformed("a part is not a form field: send Content-Disposition: form-data"));

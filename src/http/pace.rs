@@ -33,7 +33,7 @@ impl Default for BodyPatience {
 }
 
 impl BodyPatience {
-    pub fn came(&mut self, bytes: usize) {
+    pub fn received(&mut self, bytes: usize) {
         let earned = SPAN.mul_f64((bytes as f64 / f64::from(BYTES_A_SECOND) / SPAN.as_secs_f64()).min(1.0));
         self.0 = (self.0 + earned).min(SPAN);
     }
@@ -43,7 +43,7 @@ impl BodyPatience {
     }
 
     /// Returns how much longer to wait for more.
-    pub fn left(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         self.0
     }
 }
@@ -73,11 +73,11 @@ mod tests {
         let mut pace = BodyPatience::default();
         let mut clock = 0;
         while clock < 3600 {
-            if pace.left() < Duration::from_secs(every) {
-                return Some(clock + pace.left().as_secs());
+            if pace.remaining() < Duration::from_secs(every) {
+                return Some(clock + pace.remaining().as_secs());
             }
             pace.waited(Duration::from_secs(every));
-            pace.came(bytes);
+            pace.received(bytes);
             clock += every;
         }
         None
@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn who_has_sent_a_lot_may_be_silent_for_a_while() {
         let mut pace = BodyPatience::default();
-        pace.came(5 << 20);
-        assert_eq!(pace.left(), SPAN);
+        pace.received(5 << 20);
+        assert_eq!(pace.remaining(), SPAN);
         pace.waited(Duration::from_secs(29));
-        assert_eq!(pace.left(), Duration::from_secs(1));
+        assert_eq!(pace.remaining(), Duration::from_secs(1));
         pace.waited(Duration::from_secs(29));
-        assert_eq!(pace.left(), Duration::ZERO);
+        assert_eq!(pace.remaining(), Duration::ZERO);
     }
 }

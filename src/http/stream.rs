@@ -135,7 +135,7 @@ impl<S> ClientStream<S> {
         if self.framing.heads() != heads {
             self.pace = BodyPatience::default();
         }
-        self.pace.came(bytes.len());
+        self.pace.received(bytes.len());
         if let Some(head) = self.framing.faulty() {
             self.wire.faulty.get_or_init(|| head);
         }
@@ -151,7 +151,7 @@ impl<S> ClientStream<S> {
     /// Ends the wait for more of a body that is too slow.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
-        let (mut left, mut why) = (self.pace.left(), SlowBody::TooSlow);
+        let (mut left, mut why) = (self.pace.remaining(), SlowBody::TooSlow);
         if self.idle < left {
             (left, why) = (self.idle, SlowBody::Silent(self.idle));
         }

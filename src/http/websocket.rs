@@ -429,7 +429,7 @@ impl Receiver {
                 biased;
                 message = stream.next() => {
                     if matches!(message, Some(Ok(Message::Ping(_)))) {
-                        pongs.owe();
+                        pongs.ping_received();
                     }
                     match &message {
                         // It may have come within a long message.

@@ -126,7 +126,7 @@ impl<'a> Delivery<'a> {
             if !failure.blames_address() {
                 return Err((attempt, self.to_the_call(failure).await));
             }
-            if let Err(failure) = search.addresses.leave(failure) {
+            if let Err(failure) = search.addresses.give_up(failure) {
                 return Err((attempt, *failure));
             }
             search.addresses.last.iter().for_each(|failure| call.trace.request_failed(&failure.text, false));
@@ -153,9 +153,9 @@ impl<'a> Delivery<'a> {
         let passes_on = site.platform.profile().code_assist.as_ref().is_some_and(|api| api.passes_on);
         while let Some(endpoint) = search.next_address(&site.endpoints).await {
             match self.ask(endpoint, values, &mut search.dialects, attempt).await {
-                Err(failure) if passes_on && failure.finds_no_room() => search.addresses.pass_on(failure),
+                Err(failure) if passes_on && failure.finds_no_room() => search.addresses.skip(failure),
                 answer => {
-                    if let Some(accepted) = search.addresses.settle(answer).map_err(|failure| *failure)? {
+                    if let Some(accepted) = search.addresses.record(answer).map_err(|failure| *failure)? {
                         return Ok(accepted);
                     }
                 }

@@ -90,7 +90,7 @@ enum NextStep {
 }
 
 impl NextStep {
-    fn goes_on(&self) -> bool {
+    fn asks_again(&self) -> bool {
         !matches!(self, Self::End { .. })
     }
 }
@@ -247,7 +247,7 @@ impl Delivery<'_> {
             // Boxed, because it is rare and large.
             let step =
                 Box::pin(self.judge_refusal(&failure, &mut round, dialect, dialects.left.len() > 1)).await;
-            self.call.trace.request_failed(&failure.text, step.goes_on());
+            self.call.trace.request_failed(&failure.text, step.asks_again());
             request = match step {
                 NextStep::Rewritten(outgoing) => Some(NextRequest { dialect, written: Some(outgoing) }),
                 NextStep::StandIn(operation) => round.ask_for(operation, dialect),
@@ -328,7 +328,7 @@ impl Delivery<'_> {
         let site = &channel.account.site;
         let (conversions, length) = (&proxy.conversions, call.body.len());
         let AddressRound { queue, operation, recovery, postponed, .. } = round;
-        let stand_in = stand_in(call, *operation, failure);
+        let stand_in = fallback_operation(call, *operation, failure);
         let prepare = || self.prepare(*operation, dialect).ok();
         // Rewriting cannot help where the upstream lacks the operation.
         let rewrite = || match stand_in {
@@ -388,7 +388,7 @@ impl Delivery<'_> {
 }
 
 /// Returns the operation that may be asked for instead, where the upstream lacks the call's own.
-fn stand_in(call: &Call, operation: Operation, failure: &Failure) -> Option<Operation> {
+fn fallback_operation(call: &Call, operation: Operation, failure: &Failure) -> Option<Operation> {
     match operation {
         Operation::Compact if failure.lacks_compaction() && call.settings.compact_fallback => {
             Some(Operation::Answer)

@@ -158,7 +158,7 @@ impl Attempt {
 
     /// Gives the key's slot to other calls while nothing is asked of the upstream.
     pub(super) fn release_key_slot(&mut self) {
-        self.held.admission.leave();
+        self.held.admission.release_slot();
     }
 
     /// Takes a slot of the key again, which may have been changed since: from now on it pays by its present limits.
@@ -385,7 +385,7 @@ impl Attempt {
     fn leave_to_background(&mut self, reported: Option<Usage>) {
         if let Booking::WithResponse(id) = std::mem::take(&mut self.booking) {
             let key_id = self.key.as_ref().map(|key| key.id);
-            background::left(&self.proxy, ResponseName::new(key_id, id), reported);
+            background::book_or_watch(&self.proxy, ResponseName::new(key_id, id), reported);
         }
     }
 
@@ -408,7 +408,7 @@ impl Attempt {
 
     /// Settles the attempt whose answer broke off after the client had begun to read it, perhaps with an upstream's error.
     pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
-        self.trace.broke_off(cause);
+        self.trace.answer_broken(cause);
         let failure = Failure::broken(cause, error);
         let estimated = self.estimated.filter(|estimated| estimated.output > 0);
         let usage = PartialUsage { reported: usage, estimated };
@@ -426,7 +426,7 @@ impl Attempt {
     }
 
     /// Records about how many tokens the model has written: the answer may end before the upstream tells the usage.
-    pub(super) fn presume_output(&mut self, tokens: u64) {
+    pub(super) fn estimate_output(&mut self, tokens: u64) {
         if let Some(estimated) = &mut self.estimated {
             estimated.output = tokens;
         }
@@ -443,7 +443,7 @@ impl Attempt {
         let estimated = self.estimated.filter(|estimated| status == CLIENT_CLOSED && estimated.output > 0);
         self.end_failed(status, text.to_owned(), PartialUsage { reported: usage, estimated }, |attempt| {
             if status == SERVICE_STOPPED {
-                attempt.trace.broke_off(text);
+                attempt.trace.answer_broken(text);
             }
         });
     }

@@ -208,13 +208,14 @@ impl Call {
 
     /// Whether the request contains these words, which are in lower case.
     pub(super) fn has_said(&self, words: &str) -> bool {
-        let echo = || Echo::of(words, self.said().iter().map(|piece| &piece[..])).covers(0..words.len());
+        let echo =
+            || Echo::of(words, self.request_texts().iter().map(|piece| &piece[..])).covers(0..words.len());
         // Moved away from this thread, which others need meanwhile.
         if self.body.len() > LONG { block_in_place(echo) } else { echo() }
     }
 
     /// Returns the texts of the request that an upstream may repeat in an error.
-    pub(super) fn said(&self) -> Vec<Bytes> {
+    pub(super) fn request_texts(&self) -> Vec<Bytes> {
         let mut beside = self.model.as_bytes().to_vec();
         beside.push(0);
         beside.extend(percent_encoding::percent_decode_str(&self.query));

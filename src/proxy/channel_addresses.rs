@@ -56,13 +56,13 @@ impl<'a> ChannelAddresses<'a> {
     ///
     /// # Errors
     /// Returns the failure where the request must not be sent to another address, or would fail there as well.
-    pub(super) fn settle<T>(&mut self, answer: Result<T, Failure>) -> Result<Option<T>, Box<Failure>> {
+    pub(super) fn record<T>(&mut self, answer: Result<T, Failure>) -> Result<Option<T>, Box<Failure>> {
         match answer {
             Ok(answer) => {
                 self.walk.answered();
                 Ok(Some(answer))
             }
-            Err(failure) if failure.blames_address() => self.leave(failure).map(|()| None),
+            Err(failure) if failure.blames_address() => self.give_up(failure).map(|()| None),
             Err(failure) => {
                 self.walk.refused(&failure.text);
                 Err(Box::new(failure))
@@ -75,7 +75,7 @@ impl<'a> ChannelAddresses<'a> {
     ///
     /// # Errors
     /// Returns the failure where the request must not be sent to another address.
-    pub(super) fn leave(&mut self, failure: Failure) -> Result<(), Box<Failure>> {
+    pub(super) fn give_up(&mut self, failure: Failure) -> Result<(), Box<Failure>> {
         let rotates = failure.rotates_address(self.work);
         self.walk.failed(&failure.text);
         let failure = Box::new(if self.walk.has_more() { failure.of_one_address() } else { failure });
@@ -87,7 +87,7 @@ impl<'a> ChannelAddresses<'a> {
     }
 
     /// Goes on from an address that has no room, which is no fault of it; the next one may have room.
-    pub(super) fn pass_on(&mut self, failure: Failure) {
+    pub(super) fn skip(&mut self, failure: Failure) {
         self.walk.refused(&failure.text);
         self.last = Some(Box::new(failure));
     }

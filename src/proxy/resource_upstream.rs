@@ -266,7 +266,7 @@ impl ResourceUpstream {
         let mut addresses = ChannelAddresses::new(&proxy.core, &self.endpoints, work);
         while let Some(endpoint) = addresses.next_address() {
             if let Some(answer) =
-                addresses.settle(self.send_to(proxy, endpoint, request).await).map_err(|failure| *failure)?
+                addresses.record(self.send_to(proxy, endpoint, request).await).map_err(|failure| *failure)?
             {
                 return Ok(answer);
             }

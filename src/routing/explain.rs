@@ -213,7 +213,7 @@ impl<'r> AssessmentTable<'r> {
     }
 
     /// Returns the channel that the strategy would most probably pick.
-    fn given(&self) -> Option<&'r Arc<Channel>> {
+    fn most_probable(&self) -> Option<&'r Arc<Channel>> {
         let line = match self.picked {
             Some(id) => self.lines.get(&id).copied(),
             None => {
@@ -235,7 +235,7 @@ impl<'r> AssessmentTable<'r> {
 
     fn into_explanation(mut self, request: &RouteRequest<'r>, strategy: Strategy) -> Explanation<'r> {
         let reserve = self.reserve(request);
-        let given = self.given();
+        let given = self.most_probable();
         let tried = match given {
             Some(channel) => {
                 let priority = if strategy == Strategy::Weighted { channel.priority } else { i64::MAX };

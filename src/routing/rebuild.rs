@@ -191,7 +191,7 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
         }
         // The first of several routes with one pattern gets the channels.
         let grows = known.insert(model);
-        settle(route, own, offers, &preferred, grows, &mut plan);
+        align(route, own, offers, &preferred, grows, &mut plan);
         own.iter().for_each(|_| (inventory.between_steps)());
     }
     for (model, offers) in offered {
@@ -212,7 +212,7 @@ pub fn offers<'a>(inventory: &Inventory<'a>) -> Vec<(&'a str, Credential)> {
 }
 
 /// Brings the channels of an exact route in line with the offers of its model.
-fn settle(
+fn align(
     route: &RouteRow,
     channels: &[&ChannelRow],
     offers: &Offers,

@@ -79,7 +79,7 @@ impl Kept {
         loop {
             match Pin::new(&mut *self.socket).poll_next(&mut cx) {
                 Poll::Pending => return true,
-                Poll::Ready(Some(Ok(Message::Ping(_)))) => self.socket.get_ref().pongs().owe(),
+                Poll::Ready(Some(Ok(Message::Ping(_)))) => self.socket.get_ref().pongs().ping_received(),
                 Poll::Ready(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => {}
                 // A message that nobody has asked for, or the end of the connection.
                 Poll::Ready(_) => return false,

@@ -94,7 +94,7 @@ impl SocketReceiver {
             return match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => FromUpstream::Text(text.as_str().to_owned()),
                 Some(Ok(Message::Ping(_))) => {
-                    self.pongs.owe();
+                    self.pongs.ping_received();
                     continue;
                 }
                 Some(Ok(Message::Pong(_) | Message::Frame(_))) => continue,

@@ -98,7 +98,7 @@ impl FrameBody {
             let Some(socket) = &mut self.socket else { break BodyError::closed(cut) };
             match ready!(Pin::new(&mut **socket).poll_next(cx)) {
                 Some(Ok(Message::Text(text))) => return Poll::Ready(Ok(text)),
-                Some(Ok(Message::Ping(_))) => socket.get_ref().pongs().owe(),
+                Some(Ok(Message::Ping(_))) => socket.get_ref().pongs().ping_received(),
                 Some(Ok(Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(frame))) => {
                     let why = frame.map(|frame| format!(" ({})", u16::from(frame.code))).unwrap_or_default();

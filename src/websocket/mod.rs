@@ -86,7 +86,7 @@ impl<T> PongFirst<T> {
 
 impl Pongs {
     /// Records that a ping was read. Its pong is written before the next read.
-    pub fn owe(&self) {
+    pub fn ping_received(&self) {
         lock(&self.0).is_owed = true;
     }
 

@@ -30,6 +30,6 @@ impl Held {
     /// Gives the slots to other requests.
     pub(super) fn release(&mut self) {
         self.slots = Slots::default();
-        self.admission.leave();
+        self.admission.release_slot();
     }
 }

@@ -93,7 +93,8 @@ impl NewBatch {
     ) -> Result<Response, Failure> {
         let mut made = self.ask(proxy, &choice).await;
         if let Err(refusal) = &made
-            && token_renewal::goes_on(proxy, &self.call, &mut choice, &mut attempt, refusal).await
+            && token_renewal::continue_with_new_token(proxy, &self.call, &mut choice, &mut attempt, refusal)
+                .await
         {
             made = self.ask(proxy, &choice).await;
         }
@@ -103,7 +104,7 @@ impl NewBatch {
                 let failure = failure.redacted(&attempt.secrets());
                 let (call, channel) = (&self.call, &choice.channel);
                 let failure = failure
-                    .in_answer_to(|| call.said(), &call.envelope.model, channel, &choice.model)
+                    .in_answer_to(|| call.request_texts(), &call.envelope.model, channel, &choice.model)
                     .of_surface();
                 attempt.fail(&failure);
                 return Err(failure);
@@ -177,7 +178,7 @@ impl NewBatch {
                 BatchApi::Anthropic => address.create(self.path(), text.clone()).await,
                 BatchApi::OpenAi => address.upload_and_create(&self.object, text.clone()).await,
             };
-            if let Some(made) = addresses.settle(made).map_err(|failure| *failure)? {
+            if let Some(made) = addresses.record(made).map_err(|failure| *failure)? {
                 return Ok(made);
             }
         }

@@ -81,7 +81,8 @@ impl Delivery<'_> {
     /// Attaches to the failure the call that it answers, so that the call's words are recognised in it.
     pub(in crate::proxy) async fn to_the_call(&self, failure: Failure) -> Failure {
         let call = self.call;
-        let to = || failure.in_answer_to(|| call.said(), &call.envelope.model, self.channel, self.model);
+        let to =
+            || failure.in_answer_to(|| call.request_texts(), &call.envelope.model, self.channel, self.model);
         self.proxy.conversions.read_through(self.call.body.len(), to).await
     }
 
@@ -104,7 +105,7 @@ impl Delivery<'_> {
                 (false, false) => "apikey",
             },
             rules: settings.payload_rules.as_ref(),
-            withheld: owners::withheld(&self.proxy.core, self.call, self.channel),
+            unowned_member: owners::unowned_member(&self.proxy.core, self.call, self.channel),
             tiers: &self.proxy.core.config.proxy.tier_rules,
             max_parts: self.proxy.core.config.proxy.max_request_parts,
             cache_key: cache_key.as_deref(),

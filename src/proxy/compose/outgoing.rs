@@ -64,7 +64,7 @@ pub(in crate::proxy) struct Destination<'a> {
     /// The changes that the operator wants in bodies, if any.
     pub(in crate::proxy) rules: Option<&'a PayloadRules>,
     /// The name of the member that refers to an answer or conversation that may be another key's.
-    pub(in crate::proxy) withheld: Option<&'static str>,
+    pub(in crate::proxy) unowned_member: Option<&'static str>,
     /// The service tiers that the operator lets pass.
     pub(super) tiers: &'a TierRules,
     /// The maximum number of parts and calls in a request that is converted.

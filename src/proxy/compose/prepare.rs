@@ -37,7 +37,7 @@ pub(super) fn prepare(
     if goes_on && !keeps_threads(to.platform, to.dialect) {
         return Err(ConversionError::unsupported("thread"));
     }
-    if let Some(member) = to.withheld
+    if let Some(member) = to.unowned_member
         && to.dialect == Dialect::Responses
     {
         return Err(ConversionError::unsupported(member));

@@ -272,7 +272,7 @@ impl Admission {
     }
 
     /// Releases the slot held by this clone: the call is no longer at work.
-    pub(in crate::proxy) fn leave(&mut self) {
+    pub(in crate::proxy) fn release_slot(&mut self) {
         self.slot = None;
     }
 }

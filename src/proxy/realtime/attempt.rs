@@ -69,7 +69,8 @@ impl Opening {
         let mut choice = choice.clone();
         let mut opened = self.connect(proxy, &choice).await;
         if let Err(refusal) = &opened
-            && token_renewal::goes_on(proxy, &self.call, &mut choice, &mut attempt, refusal).await
+            && token_renewal::continue_with_new_token(proxy, &self.call, &mut choice, &mut attempt, refusal)
+                .await
         {
             opened = self.connect(proxy, &choice).await;
         }
@@ -78,7 +79,8 @@ impl Opening {
             Err(failure) => {
                 let failure = failure.redacted(&attempt.secrets());
                 let (call, channel) = (&self.call, &choice.channel);
-                let failure = failure.in_answer_to(|| call.said(), &call.model, channel, &choice.model);
+                let failure =
+                    failure.in_answer_to(|| call.request_texts(), &call.model, channel, &choice.model);
                 attempt.fail(&failure);
                 return Err(failure);
             }
@@ -104,7 +106,7 @@ impl Opening {
         let mut addresses = ChannelAddresses::new(&proxy.core, endpoints, self.call.work());
         while let Some(endpoint) = addresses.next_address() {
             let opened = self.connect_to(proxy, choice, endpoint, values).await;
-            if let Some(socket) = addresses.settle(opened).map_err(|failure| *failure)? {
+            if let Some(socket) = addresses.record(opened).map_err(|failure| *failure)? {
                 return Ok(socket);
             }
         }

@@ -110,7 +110,7 @@ impl<'a> Down<'a> {
         }
         self.responses.sign();
         let refused = match kind {
-            Some("response.created") => self.responses.begun(&text).await.err(),
+            Some("response.created") => self.responses.begin(&text).await.err(),
             Some("response.done") => {
                 self.responses.end(&text);
                 None
@@ -129,7 +129,7 @@ impl<'a> Down<'a> {
         };
         sent(if is_text { self.client.texts([text]).await } else { self.client.binary(text.into()).await })?;
         if matches!(kind, Some("response.done" | "error")) {
-            self.responses.told_done();
+            self.responses.notify_done();
         }
         match refused {
             None => Ok(()),

@@ -110,7 +110,7 @@ impl Responses {
     }
 
     /// Records that the upstream has begun a response, in this event. One that the client has not asked for is admitted now.
-    pub(super) async fn begun(&self, text: &str) -> Result<(), Refusal> {
+    pub(super) async fn begin(&self, text: &str) -> Result<(), Refusal> {
         let asked = lock(&self.admitted).take_asked();
         let mut response = match asked {
             Some(response) => response,
@@ -188,7 +188,7 @@ impl Responses {
     }
 
     /// Tells that the client has been sent the end of a response, or its refusal.
-    pub(super) fn told_done(&self) {
+    pub(super) fn notify_done(&self) {
         self.done.notify_one();
     }
 
@@ -251,7 +251,7 @@ impl Responses {
             match reason {
                 CloseReason::Failed(why) => response.attempt.break_off(why, None, None),
                 // Dropped, like any call whose client has gone: its key pays for what the client has received.
-                _ => response.attempt.presume_output(response.heard),
+                _ => response.attempt.estimate_output(response.heard),
             }
         }
     }

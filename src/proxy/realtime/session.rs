@@ -53,7 +53,7 @@ async fn converse(responses: Responses, slots: Slots, upstream: UpstreamSocket, 
         let (refused, mut refusals) = mpsc::channel(1);
         let down = Down::new(&responses, &mut sender);
         select! {
-            reason = pass_up(&responses, &mut receiver, &mut to_upstream, &refused) => reason,
+            reason = pass_upstream(&responses, &mut receiver, &mut to_upstream, &refused) => reason,
             reason = down.pass(&mut from_upstream, &mut refusals) => reason,
             reason = stop(&responses, &mut stopping) => reason,
         }
@@ -89,7 +89,7 @@ async fn admit(responses: &Responses, frame: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Passes the client's frames up until none come any more. An error event for the client goes through `refused`.
-async fn pass_up(
+async fn pass_upstream(
     responses: &Responses,
     receiver: &mut Receiver,
     upstream: &mut SocketSender,

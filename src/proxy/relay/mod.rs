@@ -331,7 +331,7 @@ impl Relay {
         self.end_with(before, secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
         let cause = format!("stream error: {}", error.message);
         let progress = self.transit.progress();
-        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.estimate_output(progress.output_tokens());
         self.attempt.break_off(&cause, Some(&error), progress.usage());
     }
 
@@ -362,7 +362,7 @@ impl Relay {
             return self.succeed();
         }
         let progress = self.transit.progress();
-        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.estimate_output(progress.output_tokens());
         self.attempt.break_off(cause, None, progress.usage());
     }
 
@@ -398,7 +398,7 @@ impl Relay {
     /// what has come.
     fn abandon(&mut self) {
         let progress = self.transit.progress();
-        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.estimate_output(progress.output_tokens());
         self.attempt.abandon(progress.usage());
     }
 

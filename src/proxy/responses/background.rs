@@ -39,7 +39,7 @@ pub(in crate::proxy) const LONGEST_PAUSE: Millis = 600_000;
 pub(in crate::proxy) enum Outcome {
     Used(Usage),
     /// The upstream does not tell the usage.
-    Untold,
+    Unknown,
     Nothing,
 }
 
@@ -53,7 +53,7 @@ impl Outcome {
         match status.as_deref() {
             Some("queued" | "in_progress") => None,
             Some("failed" | "cancelled") => Some(told.unwrap_or(Self::Nothing)),
-            Some(_) => Some(told.unwrap_or(Self::Untold)),
+            Some(_) => Some(told.unwrap_or(Self::Unknown)),
             None => told,
         }
     }
@@ -67,18 +67,18 @@ impl Outcome {
 // === booking ===
 
 /// Continues when the request that began an answer has ended: books its usage if it is known, else schedules the watch.
-pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: ResponseName, usage: Option<Usage>) {
+pub(in crate::proxy) fn book_or_watch(proxy: &Arc<Proxy>, name: ResponseName, usage: Option<Usage>) {
     let Some(usage) = usage else {
-        return proxy.background_responses.look_at(&name, now_ms() + FIRST_LOOK);
+        return proxy.background_responses.schedule(&name, now_ms() + FIRST_LOOK);
     };
     let settling = proxy.clone();
     proxy.core.background.spawn("the usage of a response in the background", async move {
-        settle(&settling, &name, Outcome::Used(usage)).await;
+        book_outcome(&settling, &name, Outcome::Used(usage)).await;
     });
 }
 
 /// Books the usage of an answer, unless that has been done.
-pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &ResponseName, outcome: Outcome) {
+pub(in crate::proxy) async fn book_outcome(proxy: &Proxy, name: &ResponseName, outcome: Outcome) {
     let pending = &proxy.background_responses;
     if pending.may_have(name) {
         // The answer's row may not be written yet.
@@ -88,7 +88,7 @@ pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &ResponseName, outcome
         Ok(()) => pending.forget(name),
         Err(error) => {
             log::error!("the usage of a background response could not be booked: {error}");
-            pending.look_at(name, now_ms() + LONGEST_PAUSE);
+            pending.schedule(name, now_ms() + LONGEST_PAUSE);
         }
     }
 }
@@ -135,7 +135,7 @@ pub(in crate::proxy) async fn book_late(
     let core = &proxy.core;
     let (tokens, source) = match &outcome {
         Outcome::Used(usage) => (cost::tokens(usage), Some(UsageSource::Upstream)),
-        Outcome::Untold | Outcome::Nothing => (Tokens::default(), None),
+        Outcome::Unknown | Outcome::Nothing => (Tokens::default(), None),
     };
     let row = answer.row;
     let snapshot = core.snapshot.load_full();
@@ -185,7 +185,7 @@ mod tests {
             (format!(r#"{{"status":"cancelled",{with}}}"#), used),
             (r#"{"status":"cancelled","usage":null}"#.to_owned(), Some(Outcome::Nothing)),
             (r#"{"status":"failed"}"#.to_owned(), Some(Outcome::Nothing)),
-            (r#"{"status":"completed"}"#.to_owned(), Some(Outcome::Untold)),
+            (r#"{"status":"completed"}"#.to_owned(), Some(Outcome::Unknown)),
             (format!("{{{with}}}"), used),
             ("{}".to_owned(), None),
             ("<html>".to_owned(), None),

@@ -13,7 +13,7 @@ use crate::store::background_responses as rows;
 use crate::time::{Millis, millis, now_ms};
 use crate::upstream::UpstreamBody;
 
-use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, settle};
+use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, book_outcome};
 use super::id_owners::StoredAt;
 use super::name::ResponseName;
 use super::pending::{MAX_PENDING, Pending};
@@ -91,19 +91,19 @@ async fn look(proxy: &Proxy, name: &ResponseName, at: &StoredAt, began: Millis) 
     let Ok(_turn) = pending.looks.acquire().await else { return };
     let age = now_ms() - began;
     match ask(proxy, Action::Read, &name.id, at, age).await {
-        Ok(Some(outcome)) => settle(proxy, name, outcome).await,
-        Err(PollError::ForGood) => settle(proxy, name, Outcome::Untold).await,
+        Ok(Some(outcome)) => book_outcome(proxy, name, outcome).await,
+        Err(PollError::ForGood) => book_outcome(proxy, name, Outcome::Unknown).await,
         Ok(None) | Err(PollError::ForNow) if age >= LONGEST_WORK => {
             log::warn!(
                 "background response {} of account {} has not ended after a day: its usage stays unknown",
                 name.id,
                 at.account
             );
-            settle(proxy, name, Outcome::Untold).await;
+            book_outcome(proxy, name, Outcome::Unknown).await;
         }
         Ok(None) | Err(PollError::ForNow) => {}
     }
-    pending.look_at(name, now_ms() + (age / 2).clamp(FIRST_LOOK, LONGEST_PAUSE));
+    pending.schedule(name, now_ms() + (age / 2).clamp(FIRST_LOOK, LONGEST_PAUSE));
 }
 
 /// What is asked of the upstream of a response.
@@ -167,7 +167,7 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
 pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &ResponseName, at: &StoredAt) {
     for action in [Action::Read, Action::Cancel] {
         if let Ok(Some(outcome)) = ask(proxy, action, &name.id, at, 0).await {
-            return settle(proxy, name, outcome).await;
+            return book_outcome(proxy, name, outcome).await;
         }
     }
 }

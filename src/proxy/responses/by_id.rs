@@ -141,7 +141,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let ResourceAnswer { response: answer, slot: _slot, .. } = answer;
     let (_, body) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     if is_unbooked {
-        background::settle(proxy, &name, Outcome::Untold).await;
+        background::book_outcome(proxy, &name, Outcome::Unknown).await;
     }
     proxy.response_owners.forget(id);
     if let Err(error) = responses::delete(&proxy.core.store, &Owner::of_key(caller.key_id()), id).await {
@@ -247,7 +247,7 @@ async fn current(
             let items = item_ids(&String::from_utf8_lossy(&held));
             owners::bind_items_of(proxy, name.key_id, &at, items.iter().map(String::as_str));
             if let Some(outcome) = Outcome::of_object(&held) {
-                background::settle(proxy, &name, outcome).await;
+                background::book_outcome(proxy, &name, outcome).await;
             }
             let object = redaction::of_error(held.freeze(), || answer.upstream.secrets());
             proxy.core.metrics.sent_bytes.add(object.len() as u64);

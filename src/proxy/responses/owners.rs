@@ -318,7 +318,7 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Id
 
 /// Returns the member with an id that an upstream may not be sent: the id was given to nobody here, and another key,
 /// whose it may be, can use the account.
-pub(in crate::proxy) fn withheld(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
+pub(in crate::proxy) fn unowned_member(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
     let is_anyones = |own: KeyId| {
         let keys = core.keys.load();
         keys.iter().any(|key| key.id != own && key.policy.may_reach_site(channel.account.site.id))

@@ -78,7 +78,7 @@ impl BackgroundResponses {
         lock(&self.pending).remove(name);
     }
 
-    pub(super) fn look_at(&self, name: &ResponseName, when: Millis) {
+    pub(super) fn schedule(&self, name: &ResponseName, when: Millis) {
         if let Some(pending) = lock(&self.pending).get_mut(name) {
             pending.next_look = when;
             self.changed.notify_one();

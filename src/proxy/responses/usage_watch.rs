@@ -56,7 +56,7 @@ impl UsageReader {
             Self::Tail(tail) => Outcome::of_tail(tail.bytes()),
             Self::Events(stream) => match (stream.progress().phase(), stream.progress().usage()) {
                 (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
-                (Phase::Ended, None) => Some(Outcome::Untold),
+                (Phase::Ended, None) => Some(Outcome::Unknown),
                 (Phase::Failed(_), None) => Some(Outcome::Nothing),
                 (Phase::Preamble | Phase::Output, _) => None,
             },
@@ -99,7 +99,7 @@ impl UsageWatch {
         joined(before, Bytes::from(hidden))
     }
 
-    fn settle(&mut self) {
+    fn book_usage(&mut self) {
         let reader = self.reader.take();
         if let Some(UsageReader::Events(stream)) = &reader {
             let items = stream.progress().items().iter().map(String::as_str);
@@ -108,7 +108,7 @@ impl UsageWatch {
         if let Some(outcome) = reader.and_then(|reader| reader.outcome()) {
             let (settling, name) = (self.proxy.clone(), self.name.clone());
             self.proxy.core.background.spawn("the usage of a response in the background", async move {
-                background::settle(&settling, &name, outcome).await;
+                background::book_outcome(&settling, &name, outcome).await;
             });
         }
     }
@@ -128,7 +128,7 @@ impl Rewrite for UsageWatch {
                 let is_finished = stream.progress().is_finished();
                 let passed = self.pass(taken);
                 if is_finished || self.has_failed {
-                    self.settle();
+                    self.book_usage();
                 }
                 passed
             }
@@ -146,7 +146,7 @@ impl Rewrite for UsageWatch {
         {
             last = joined(last, stream.conclude().unwrap_or_else(|before_error| before_error));
         }
-        self.settle();
+        self.book_usage();
         Ok(last)
     }
 }

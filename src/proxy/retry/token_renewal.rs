@@ -24,8 +24,8 @@ use crate::proxy::failure::Failure;
 /// asks first. A token that cannot be stored takes longer; the renewal then goes on without the request.
 const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
-/// Whether the attempt can go on at its channel with a renewed token after this refusal.
-pub(in crate::proxy) async fn goes_on(
+/// Continues the attempt at its channel with the token that replaced the refused one; returns false if there is none.
+pub(in crate::proxy) async fn continue_with_new_token(
     proxy: &Proxy,
     call: &Call,
     choice: &mut Choice,

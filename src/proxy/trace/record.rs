@@ -194,7 +194,7 @@ impl Trace {
     }
 
     /// Records that the answer broke off after the client had begun to read it.
-    pub(in crate::proxy) fn broke_off(&self, cause: &str) {
+    pub(in crate::proxy) fn answer_broken(&self, cause: &str) {
         let Some(recording) = &self.0 else { return };
         self.channel_failed(cause);
         recording.draft().is_broken = true;

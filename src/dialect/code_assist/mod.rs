@@ -24,4 +24,4 @@ mod schema;
 
 pub use agent::{Agent, fit, with_plain_schemas};
 pub use answer::{AROUND, EnvelopeOpener, seal_event, seal_whole};
-pub use request::{Envelope, Opened, open, seal_count};
+pub use request::{Envelope, Opened, UnusableEnvelope, open, seal_count};

@@ -80,23 +80,34 @@ pub fn seal_count(model: &str, request: &str) -> String {
     format!(r#"{{"request":{}}}"#, edit(whole, &[("model", &name)], &others))
 }
 
-/// Opens the envelope; the error has the field that is wrong and a message for the client.
-pub fn open(body: &Bytes) -> Result<Opened, (Option<&'static str>, &'static str)> {
-    let text = std::str::from_utf8(body).map_err(|_| (None, "The request body is not valid UTF-8"))?;
+/// Why an envelope cannot be opened, for the client.
+#[derive(Debug)]
+pub struct UnusableEnvelope {
+    /// The field that is wrong.
+    pub field: Option<&'static str>,
+    pub message: &'static str,
+}
+
+/// Opens the envelope.
+pub fn open(body: &Bytes) -> Result<Opened, UnusableEnvelope> {
+    let unusable = |field, message| UnusableEnvelope { field, message };
+    let text =
+        std::str::from_utf8(body).map_err(|_| unusable(None, "The request body is not valid UTF-8"))?;
     let (mut model, mut request) = (None, None);
     let read = json::members(text, |member| match member.key.as_ref() {
         "model" => model = json::string(member.value),
         "request" => request = Some((member.at, member.value)),
         _ => {}
     });
-    read.map_err(|_| (None, "The request body is not a JSON object"))?;
+    read.map_err(|_| unusable(None, "The request body is not a JSON object"))?;
     let request = request.filter(|(_, request)| request.starts_with('{'));
-    let (at, request) = request.ok_or((Some("request"), "request is required and must be an object"))?;
+    let (at, request) =
+        request.ok_or(unusable(Some("request"), "request is required and must be an object"))?;
     // A request to count tokens names the model inside.
     let model = model.or_else(|| json::member(request, "model").and_then(json::string)).unwrap_or_default();
     let name = model.trim().strip_prefix("models/").unwrap_or(model.trim());
     if name.is_empty() {
-        return Err((Some("model"), "model is required"));
+        return Err(unusable(Some("model"), "model is required"));
     }
     let body = match edit(request, &[], &[SESSION]) {
         Cow::Borrowed(_) => body.slice(at..at + request.len()),
@@ -126,7 +137,7 @@ mod tests {
             let opened = open(&Bytes::from(body));
             let opened =
                 opened.as_ref().map(|it| (it.model.as_str(), std::str::from_utf8(&it.body).unwrap()));
-            assert_eq!(opened.map_err(|(field, _)| *field), wanted, "{body}");
+            assert_eq!(opened.map_err(|unusable| unusable.field), wanted, "{body}");
         }
     }
 

@@ -20,25 +20,25 @@ const MAX_ECHO: u64 = 4 << 20;
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let limit = body.u64_at("max_tokens").unwrap_or(DEFAULT_LIMIT);
     let n = body.u64_at("n").filter(|n| *n > 1);
-    let (logprobs, others) = logprobs(body);
-    let unsaid = [
+    let logprobs = wants_logprobs(body);
+    let inexpressible = [
         ("suffix", body.text_at("suffix").is_some_and(|suffix| !suffix.is_empty())),
         ("best_of", body.u64_at("best_of").is_some_and(|best_of| best_of > n.unwrap_or(1))),
         ("echo", is_echoed(body) && logprobs),
         ("max_tokens", limit == 0),
     ];
-    if let Some((field, _)) = unsaid.into_iter().find(|(_, is_asked)| *is_asked) {
+    if let Some((field, _)) = inexpressible.into_iter().find(|(_, is_asked)| *is_asked) {
         return Err(ConversionError::unsupported(field));
     }
-    let said = prompt(body)?;
-    let echo = (said.literal().len() as u64).saturating_mul(n.unwrap_or(0));
+    let prompt = prompt(body)?;
+    let echo = (prompt.literal().len() as u64).saturating_mul(n.unwrap_or(0));
     if is_echoed(body) && echo > MAX_ECHO {
         return Err(ConversionError::invalid(
             "n",
             "is too large for answers that repeat such a long prompt (echo)",
         ));
     }
-    let parts = if said.is_empty() { Vec::new() } else { vec![Part::Text(said)] };
+    let parts = if prompt.is_empty() { Vec::new() } else { vec![Part::Text(prompt)] };
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     Ok(Request {
         turns: vec![Turn::new(Role::User, parts)],
@@ -55,7 +55,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         logit_bias: body.get("logit_bias").filter(|bias| bias.is_object()).map(Node::json),
         n,
         logprobs,
-        top_logprobs: others.map(Node::json),
+        top_logprobs: top_logprobs(body).map(Node::json),
         ..Request::default()
     })
 }
@@ -86,11 +86,12 @@ fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, ConversionError> {
     }
 }
 
-/// Reads whether log probabilities are wanted, and of how many other tokens in each place. Some vendors accept a
-/// plain `true`.
-fn logprobs<'n, 'a>(body: &'n Node<'a>) -> (bool, Option<&'n Node<'a>>) {
-    match body.get("logprobs") {
-        Some(count) if count.f64().is_some() => (true, Some(count).filter(|count| count.u64() != Some(0))),
-        wanted => (wanted.and_then(Node::bool) == Some(true), None),
-    }
+/// Whether log probabilities are wanted. Some vendors accept a plain `true` for a number.
+fn wants_logprobs(body: &Node<'_>) -> bool {
+    body.get("logprobs").is_some_and(|wanted| wanted.f64().is_some() || wanted.bool() == Some(true))
+}
+
+/// Returns the number of other tokens in each place whose log probabilities are wanted.
+fn top_logprobs<'n, 'a>(body: &'n Node<'a>) -> Option<&'n Node<'a>> {
+    body.get("logprobs").filter(|count| count.f64().is_some() && count.u64() != Some(0))
 }

@@ -36,25 +36,25 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
     let found = candidate.parts.iter().enumerate().find_map(|(at, part)| match part {
         Part::Text(text) => {
             let plain = text.decode();
-            let (end, stop) = Search::of(&sequences).feed(&plain)?;
-            Some((at, Text::of(&plain[..end]), stops.get(stop)?))
+            let found = Search::of(&sequences).feed(&plain)?;
+            Some((at, Text::of(&plain[..found.begin]), stops.get(found.stop)?))
         }
         _ => None,
     });
-    let Some((at, said, stop)) = found else { return };
+    let Some((at, text, stop)) = found else { return };
     candidate.parts.truncate(at);
-    let end = said.char_count();
-    let is_said = |(part, citation): &(usize, Citation<'_>)| {
+    let end = text.char_count();
+    let is_kept = |(part, citation): &(usize, Citation<'_>)| {
         *part < at || (*part == at && citation.span.is_none_or(|span| span.end <= end))
     };
-    candidate.citations.retain(is_said);
+    candidate.citations.retain(is_kept);
     let mut letters = 0;
     candidate.logprobs.retain(|(part, token)| {
         letters += if *part == at { token.text.char_count() } else { 0 };
         *part < at || (*part == at && letters <= end)
     });
-    if !said.is_empty() {
-        candidate.parts.push(Part::Text(said));
+    if !text.is_empty() {
+        candidate.parts.push(Part::Text(text));
     }
     candidate.stop = Stop::Sequence(Some(Text::of(stop)));
 }
@@ -64,9 +64,17 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
 pub(super) struct Cutter {
     /// The sequences, prepared when the first part begins.
     sequences: Option<Arc<Sequences>>,
-    /// The open parts; for a text, what is held back of it and the search in it.
-    open: BTreeMap<u32, Option<(String, Search)>>,
+    /// The open parts; for a text, the search in it.
+    open: BTreeMap<u32, Option<OpenText>>,
     found: Option<Text<'static>>,
+}
+
+/// A text that passes.
+#[derive(Debug)]
+struct OpenText {
+    /// The end of the text, which is held back.
+    held: String,
+    search: Search,
 }
 
 impl Cutter {
@@ -84,23 +92,23 @@ impl Cutter {
         match event {
             Event::PartStart { key, part } => {
                 let sequences = self.sequences.get_or_insert_with(|| Sequences::of(stops));
-                self.open
-                    .insert(key, (part == PartKind::Text).then(|| (String::new(), Search::of(sequences))));
+                let text = || OpenText { held: String::new(), search: Search::of(sequences) };
+                self.open.insert(key, (part == PartKind::Text).then(text));
                 each(Event::PartStart { key, part });
             }
             Event::Delta { key, text } => match self.open.get_mut(&key) {
-                Some(Some((held, search))) => {
+                Some(Some(OpenText { held, search })) => {
                     let text = text.decode();
                     let before = held.len();
                     held.push_str(&text);
                     match search.feed_from(before, &text) {
-                        Some((end, stop)) => {
+                        Some(StopFound { begin, stop }) => {
                             self.found = Some(Text::of(stops.get(stop).map_or("", String::as_str)));
-                            held.truncate(end);
+                            held.truncate(begin);
                             self.close(each);
                         }
                         None => {
-                            let rest = held.split_off(held.len() - search.begun());
+                            let rest = held.split_off(held.len() - search.longest_match());
                             emit_text(key, &std::mem::replace(held, rest), each);
                         }
                     }
@@ -108,8 +116,8 @@ impl Cutter {
                 _ => each(Event::Delta { key, text }),
             },
             Event::PartStop { key } => {
-                if let Some((held, _)) = self.open.remove(&key).flatten() {
-                    emit_text(key, &held, each);
+                if let Some(text) = self.open.remove(&key).flatten() {
+                    emit_text(key, &text.held, each);
                 }
                 each(Event::PartStop { key });
             }
@@ -118,8 +126,8 @@ impl Cutter {
     }
 
     fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        for (key, held) in std::mem::take(&mut self.open) {
-            emit_text(key, &held.map(|(held, _)| held).unwrap_or_default(), each);
+        for (key, text) in std::mem::take(&mut self.open) {
+            emit_text(key, &text.map(|text| text.held).unwrap_or_default(), each);
             each(Event::PartStop { key });
         }
     }
@@ -159,14 +167,14 @@ impl Sequence {
         sequence
     }
 
-    /// Returns how many bytes of the sequence the text ends with after this byte, where it ended with `said` before.
-    fn longer(&self, mut said: usize, byte: u8) -> usize {
+    /// Returns how many bytes of the sequence the text ends with after this byte, where it ended with `matched` before.
+    fn longer(&self, mut matched: usize, byte: u8) -> usize {
         looks::count();
-        while said > 0 && self.bytes.get(said) != Some(&byte) {
+        while matched > 0 && self.bytes.get(matched) != Some(&byte) {
             looks::count();
-            said = self.shorter[said - 1];
+            matched = self.shorter[matched - 1];
         }
-        said + usize::from(self.bytes.get(said) == Some(&byte))
+        matched + usize::from(self.bytes.get(matched) == Some(&byte))
     }
 }
 
@@ -175,29 +183,38 @@ impl Sequence {
 struct Search {
     sequences: Arc<Sequences>,
     /// How many bytes of each sequence the text ends with.
-    said: Vec<usize>,
+    matched: Vec<usize>,
+}
+
+/// A stop sequence in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StopFound {
+    /// Where it begins in the text.
+    begin: usize,
+    /// Its index among the sequences.
+    stop: usize,
 }
 
 impl Search {
     fn of(sequences: &Arc<Sequences>) -> Self {
-        Self { sequences: sequences.clone(), said: vec![0; sequences.0.len()] }
+        Self { sequences: sequences.clone(), matched: vec![0; sequences.0.len()] }
     }
 
-    /// Searches a whole text; returns where the sequence that ends first begins, and the index of that sequence.
-    fn feed(&mut self, text: &str) -> Option<(usize, usize)> {
+    /// Searches a whole text for the sequence that ends first.
+    fn feed(&mut self, text: &str) -> Option<StopFound> {
         self.feed_from(0, text)
     }
 
     /// Searches the next piece of a text, with `before` bytes in front of it. Among sequences that end together the
     /// longest counts.
-    fn feed_from(&mut self, before: usize, piece: &str) -> Option<(usize, usize)> {
+    fn feed_from(&mut self, before: usize, piece: &str) -> Option<StopFound> {
         for (at, byte) in piece.bytes().enumerate() {
-            let mut found: Option<(usize, usize)> = None;
-            for (place, (sequence, said)) in self.sequences.0.iter().zip(&mut self.said).enumerate() {
-                *said = sequence.longer(*said, byte);
-                if *said == sequence.bytes.len() {
-                    let begin = (before + at + 1).saturating_sub(*said);
-                    found = found.filter(|(other, _)| *other <= begin).or(Some((begin, place)));
+            let mut found: Option<StopFound> = None;
+            for (stop, (sequence, matched)) in self.sequences.0.iter().zip(&mut self.matched).enumerate() {
+                *matched = sequence.longer(*matched, byte);
+                if *matched == sequence.bytes.len() {
+                    let begin = (before + at + 1).saturating_sub(*matched);
+                    found = found.filter(|other| other.begin <= begin).or(Some(StopFound { begin, stop }));
                 }
             }
             if found.is_some() {
@@ -208,8 +225,8 @@ impl Search {
     }
 
     /// Returns how many bytes at the end of the text may be the beginning of a sequence.
-    fn begun(&self) -> usize {
-        self.said.iter().copied().max().unwrap_or(0)
+    fn longest_match(&self) -> usize {
+        self.matched.iter().copied().max().unwrap_or(0)
     }
 }
 

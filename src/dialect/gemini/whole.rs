@@ -165,12 +165,10 @@ impl Candidate {
         }
         for part in parts(candidate) {
             match (plain(part), self.parts.last_mut()) {
-                (Some((thought, more)), Some(GatheredPart::Text { thought: before, text }))
-                    if *before == thought =>
-                {
-                    text.push(&more);
+                (Some(more), Some(GatheredPart::Text { thought, text })) if *thought == more.thought => {
+                    text.push(&more.text);
                 }
-                (Some((thought, text)), _) => {
+                (Some(PlainText { thought, text }), _) => {
                     self.parts.push(GatheredPart::Text { thought, text: text.into_owned() });
                 }
                 (None, _) => self.parts.push(GatheredPart::Other(part.raw().to_owned())),
@@ -196,11 +194,16 @@ impl GatheredPart {
     }
 }
 
-/// Returns the text of a part that has nothing else, and whether it is thinking.
-fn plain<'a>(part: &Node<'a>) -> Option<(bool, Text<'a>)> {
+/// The text of a part that has nothing else.
+struct PlainText<'a> {
+    thought: bool,
+    text: Text<'a>,
+}
+
+fn plain<'a>(part: &Node<'a>) -> Option<PlainText<'a>> {
     let is_known = |key: &str| matches!(key, "text" | "thought");
     let text = part.text_at("text").filter(|_| part.members().iter().all(|(key, _)| is_known(key)))?;
-    Some((part.bool_at("thought") == Some(true), text))
+    Some(PlainText { thought: part.bool_at("thought") == Some(true), text })
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub(in crate::proxy) async fn call_of_cli(
     let open = || code_assist::open(&body);
     let opened = match proxy.conversions.read_through(body.len(), open).await {
         Ok(opened) => opened,
-        Err((field, message)) => return shape.refuse(400, message, None, field),
+        Err(unusable) => return shape.refuse(400, unusable.message, None, unusable.field),
     };
     let of_path = Some(PathModel { model: opened.model, stream, version: None });
     let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };

@@ -208,23 +208,8 @@ impl Search<'_> {
             return Chosen::Nothing { earliest_cooldown: None, reserve: None };
         };
         let (dialect, now) = (call.shape.dialect, now_ms());
-        let forced = call.caller.forced_channel;
         let thread = call.kept_thread(&proxy.core);
-        let knows_the_history = |channel: &Channel| {
-            thread.is_none_or(|only| only == channel.key())
-                && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
-        };
-        // A count is no trial of a cooling channel, since it says nothing about how the channel serves.
-        let may_be_asked = |channel: &Channel| {
-            call.operation != Operation::CountTokens || channel.live.cooldown_phase(now).is_none()
-        };
-        let offers = |channel: &Channel| {
-            forced.is_none_or(|only| only == channel.id)
-                && knows_the_history(channel)
-                && may_be_asked(channel)
-                && is_served(channel.account.site.platform, dialect, call.operation)
-                && may_take(channel)
-        };
+        let offers = |channel: &Channel| self.can_serve(channel, thread, now) && may_take(channel);
         let query = SelectionQuery {
             model: &call.envelope.model,
             policy: call.caller.policy(),
@@ -250,23 +235,40 @@ impl Search<'_> {
         let first = SelectionQuery { surface: &has_it, ..query };
         let native = is_bridged.then(|| select(&matched, &first, &mut random));
         let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
-        let choice = |channel: &Arc<Channel>, upstream_model: &str, reason| {
-            // Mostly both names are equal: then they share one text.
-            let own = upstream_model == &*call.model;
-            let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
-            Choice { channel: channel.clone(), model, reason }
-        };
         match preferred.or(native).unwrap_or_else(|| select(&matched, &query, &mut random)) {
             Selection::Channel { channel, upstream_model, reason } => {
-                Chosen::Channel(choice(channel, upstream_model, reason))
+                Chosen::Channel(self.choice(channel, upstream_model, reason))
             }
             Selection::NoneEligible { earliest_cooldown, reserve } => {
                 let reserve = reserve.map(|ReservePick { channel, upstream_model, reason }| {
-                    choice(channel, upstream_model, reason)
+                    self.choice(channel, upstream_model, reason)
                 });
                 Chosen::Nothing { earliest_cooldown, reserve }
             }
         }
+    }
+
+    /// Whether the channel has what the call needs. `thread` is the only channel that has the call's thread, if it is in one.
+    fn can_serve(&self, channel: &Channel, thread: Option<ChannelOrMember>, now: Millis) -> bool {
+        let call = self.call;
+        let has_the_history = || {
+            thread.is_none_or(|only| only == channel.key())
+                && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
+        };
+        // A count is no trial of a cooling channel, since it says nothing about how the channel serves.
+        let may_be_asked =
+            || call.operation != Operation::CountTokens || channel.live.cooldown_phase(now).is_none();
+        call.caller.forced_channel.is_none_or(|only| only == channel.id)
+            && has_the_history()
+            && may_be_asked()
+            && is_served(channel.account.site.platform, call.shape.dialect, call.operation)
+    }
+
+    fn choice(&self, channel: &Arc<Channel>, upstream_model: &str, reason: SelectionReason) -> Choice {
+        // Mostly both names are equal: then they share one text.
+        let own = upstream_model == &*self.call.model;
+        let model = if own { self.call.model.clone() } else { Arc::from(upstream_model) };
+        Choice { channel: channel.clone(), model, reason }
     }
 }
 

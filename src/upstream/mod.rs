@@ -11,7 +11,7 @@
 //! dns        resolves names, one question at a time
 //! websocket  requests over a WebSocket             socket_body: its frames as the bytes of a body
 //!            kept_sockets: those that wait for the next turn of their conversation
-//! socket     a WebSocket over which both ends send
+//! socket     a WebSocket over which both ends send   upgrade: the opening handshake of both
 //! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
 //! ```
@@ -45,6 +45,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod upgrade;
 mod websocket;
 
 pub use body::UpstreamBody;
@@ -55,6 +56,7 @@ pub use http1::{AnswerHead, AnswerHeaders};
 pub use kept_sockets::SocketKey;
 pub use repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};
 pub use request::{Request, RequestBody, RequestHeaders};
-pub use socket::{FromUpstream, SocketReceiver, SocketSender, UpstreamSocket};
+pub use socket::{FromUpstream, OpenError, SocketReceiver, SocketSender, UpstreamSocket};
 pub(crate) use stream::Stream;
-pub use websocket::{Conversation, RefusedUpgrade};
+pub use upgrade::RefusedUpgrade;
+pub use websocket::Conversation;

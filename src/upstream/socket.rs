@@ -11,16 +11,30 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
+use super::client::Client;
+use super::error::SendError;
 use super::kept_sockets::Socket;
+use super::request::Request;
+use super::upgrade::{RefusedUpgrade, upgrade};
+use crate::routing::Origin;
 use crate::websocket::{Pongs, feed};
 
 /// The longest message that is accepted from an upstream, in bytes.
-pub(super) const LONGEST_MESSAGE: usize = 16 << 20;
+const LONGEST_MESSAGE: usize = 16 << 20;
 /// The longest time for sending a close frame.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// An open WebSocket to an upstream.
 pub struct UpstreamSocket(Socket);
+
+/// Why no socket was opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// There is no connection.
+    Unreachable(SendError),
+    /// The upstream opens none. Has the answer that came instead, if one did.
+    Refused(Option<Box<RefusedUpgrade>>),
+}
 
 /// The sending half of a socket.
 pub struct SocketSender(SplitSink<Socket, Message>);
@@ -46,13 +60,26 @@ pub enum FromUpstream {
 #[derive(Debug)]
 pub struct UpstreamGone;
 
+impl Client {
+    /// Opens a WebSocket over which both ends send.
+    pub async fn open_socket(
+        &self,
+        origin: &Arc<Origin>,
+        request: Request,
+    ) -> Result<UpstreamSocket, OpenError> {
+        // A proxy that forwards single requests does not forward frames.
+        if origin.forwarder().is_some() {
+            return Err(OpenError::Refused(None));
+        }
+        let stream = self.open(origin).await.map_err(OpenError::Unreachable)?;
+        let upgraded = upgrade(stream, origin, request).await.map_err(OpenError::Refused)?;
+        Ok(UpstreamSocket(upgraded.into_socket(LONGEST_MESSAGE).await))
+    }
+}
+
 // === impl UpstreamSocket ===
 
 impl UpstreamSocket {
-    pub(super) fn new(socket: Socket) -> Self {
-        Self(socket)
-    }
-
     pub fn split(self) -> (SocketSender, SocketReceiver) {
         let pongs = self.0.get_ref().pongs().clone();
         let (sink, stream) = self.0.split();

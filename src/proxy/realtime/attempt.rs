@@ -14,7 +14,7 @@ use crate::proxy::Proxy;
 use crate::routing::{CredentialHeaders, Endpoint};
 use crate::sync::lock;
 use crate::time::now_ms;
-use crate::upstream::{self, RequestBody, UpstreamSocket};
+use crate::upstream::{self, OpenError, RequestBody, UpstreamSocket};
 
 use super::responses::Responses;
 use super::session;
@@ -129,11 +129,13 @@ impl Opening {
                 upgrade.headers.set(name, HeaderValue::clone(value));
             }
         }
-        match proxy.core.client.open_socket(&endpoint.base.origin, upgrade).await {
-            Ok(Ok(socket)) => Ok(socket),
-            Ok(Err(refused)) => Err(Failure::no_socket(PATH, refused.map(|refused| *refused), now_ms())),
-            Err(error) => Err(Failure::unanswered(&error)),
-        }
+        let opened = proxy.core.client.open_socket(&endpoint.base.origin, upgrade).await;
+        opened.map_err(|error| match error {
+            OpenError::Unreachable(error) => Failure::unanswered(&error),
+            OpenError::Refused(refused) => {
+                Failure::no_socket(PATH, refused.map(|refused| *refused), now_ms())
+            }
+        })
     }
 
     /// Builds the client's query with the model's name at the upstream.

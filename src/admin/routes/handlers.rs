@@ -146,8 +146,13 @@ pub async fn clear_cooldown_of_account(admin: Arc<Admin>, request: Request) -> R
     let own = route_index.channels_of_account(id).filter(|channel| channel.oauth_route_unit_id.is_none());
     let channels = own.chain(shared).collect();
     let members = unit.into_iter().flat_map(|unit| unit.members);
-    clear_cooldowns(&admin, &route_index, channels, members.filter(|member| member.account_id == id).collect())
-        .await
+    clear_cooldowns(
+        &admin,
+        &route_index,
+        channels,
+        members.filter(|member| member.account_id == id).collect(),
+    )
+    .await
 }
 
 async fn clear_cooldowns(

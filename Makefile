@@ -18,7 +18,7 @@ demo: ## Show the main job end to end with a stub upstream; leaves nothing behin
 test: ## All tests: no network, no installed servers
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run; else $(CARGO) test; fi
 
-check: ## Formatting, lints as errors, links in comments, the bench, dependency policy, which module uses which
+check: ## Formatting, lints as errors, links in comments, the bench, dependency policy
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --features postgres,mysql -- -D warnings
 	$(CARGO) clippy -- -D warnings
@@ -27,7 +27,6 @@ check: ## Formatting, lints as errors, links in comments, the bench, dependency 
 	$(CARGO) check --quiet --bins --manifest-path bench/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 	.ci/references
 	.ci/dependencies
-	.ci/edges
 	.ci/vendored
 
 fuzz: ## Feed mutated input to every parser, FUZZ_SECONDS (20) for each

@@ -1,7 +1,7 @@
 //! Switchyard: many upstream AI sites, each with accounts, behind one address.
 //!
 //! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above; nor do the files of
-//! a room use each other in a circle. `.ci/edges` reads this map and refuses anything else; there are no exceptions.
+//! a room use each other in a circle. `tests/house` reads this map and refuses anything else; there are no exceptions.
 //!
 //! ```text
 //! main.rs      the life of the process

@@ -1,5 +1,6 @@
 //! How the gateway behaves: every test starts the real binary and talks to it through its socket, and a file is about one
-//! thing that a user would name. `cargo nextest run discovery::` runs one file.
+//! thing that a user would name. `cargo nextest run discovery::` runs one file. `documents` and `house` are about the
+//! repository itself.
 //!
 //! All files are one program, because linking a program takes longer than compiling a file.
 
@@ -55,6 +56,7 @@ mod gemini_surface;
 mod half_open;
 mod hang_ups;
 mod heartbeats;
+mod house;
 mod images_edits;
 mod instances;
 mod kept_responses;

@@ -5,12 +5,15 @@ import { events, get, listen, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
-// Requests that were sent before their page could be drawn, by path. The page repeats one that has failed.
+// Requests that were sent before their page could be drawn, by path. The page repeats one that has failed, or was sent more
+// than five seconds before.
 const early = new Map();
 export function readEarly(path) {
+  const forget = () => early.delete(path);
   const answer = get(path);
   early.set(path, answer);
-  answer.catch(() => early.delete(path));
+  answer.catch(forget);
+  setTimeout(forget, 5000);
 }
 function take(path) {
   const answer = early.get(path) ?? get(path);
@@ -19,8 +22,8 @@ function take(path) {
 }
 
 // Reads `path` now and every `every` seconds; null reads nothing. With `keeps` the value of the former path stays until the new
-// one has come, so that a list does not jump; meanwhile `isOld` is true. `read` replaces GET; then `path` is only a name. `set` stores the answer to a
-// change.
+// one has come, so that a list does not jump; meanwhile `isOld` is true. `read` replaces GET; then `path` is only a name. `set`
+// stores the answer to a change.
 export function useRead(path, { every = 0, read = take, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
   const [turn, shown, busy] = [useRef(0), useRef(0), useRef(0)];

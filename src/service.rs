@@ -8,9 +8,11 @@
 //! Authentication belongs to a route, not to a prefix of a path, so there is no spelling of a path
 //! that reaches a handler without it.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode, Version};
@@ -43,6 +45,9 @@ use crate::time::monotonic_ms;
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Exempt from the rate limit of clients: a refused health check would have the service restarted.
 const HEALTH_PATH: &str = "/api/desktop/health";
+
+/// After how many seconds to send a request again that a stop has cut off.
+const RETRY_AFTER_STOP: &str = "5";
 
 /// The service that answers all requests.
 pub struct Service {
@@ -97,7 +102,13 @@ impl Service {
                 Routed::Refused(response) => response,
                 Routed::To { path, answer, is_change } => {
                     let answered = self.run(answer, is_change).await;
-                    answered.unwrap_or_else(|incomplete| refuse_incomplete(incomplete, &method, path, id))
+                    answered.unwrap_or_else(|incomplete| match incomplete {
+                        Incomplete::Panicked(panic) => {
+                            log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
+                            refuse_at(path, id, StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
+                        }
+                        Incomplete::Stopping => refuse_stopped(path, id, is_change),
+                    })
                 }
             };
             self.core.metrics.answered(surface, response.status().as_u16());
@@ -114,15 +125,30 @@ impl Service {
         }
     }
 
-    /// Runs a handler; a change is completed even if its client hangs up.
+    /// Runs a handler, at the longest until the grace period of a stop is over; a change is completed even if its client
+    /// hangs up.
     async fn run(&self, answer: Answer, is_change: bool) -> Result<Response, Incomplete> {
         if is_change {
             // Boxed, because it is rare and would enlarge every future.
             let work = Box::pin(answer);
-            Box::pin(self.core.background.run_to_completion("an admin change", work)).await
+            Box::pin(self.until_cut(self.core.background.run_to_completion("an admin change", work))).await
         } else {
-            background::catch_panic(answer).await.map_err(Incomplete::Panicked)
+            let answer = background::catch_panic(answer);
+            self.until_cut(async { answer.await.map_err(Incomplete::Panicked) }).await
         }
+    }
+
+    /// Waits for an answer, at the longest until the grace period of a stop is over. The server wakes it then.
+    async fn until_cut<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Incomplete>>,
+    ) -> Result<T, Incomplete> {
+        let mut answer = pin!(answer);
+        poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Pending if self.core.is_cutting() => Poll::Ready(Err(Incomplete::Stopping)),
+            answered => answered,
+        })
+        .await
     }
 
     /// Answers requests before routing: a malformed head, a CORS preflight, or a peer that sends too many requests.
@@ -332,18 +358,20 @@ enum Routed {
     },
 }
 
-/// Returns the response for a handler that did not end.
-fn refuse_incomplete(incomplete: Incomplete, method: &Method, path: &str, id: RequestId) -> Response {
-    let (status, message) = match incomplete {
-        Incomplete::Panicked(panic) => {
-            log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
-            (StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
-        }
-        Incomplete::Stopping => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "The service is stopping: check whether the change was made, and send it again",
-        ),
-    };
+/// Builds the answer to a request that the end of the grace period cuts off.
+fn refuse_stopped(path: &str, id: RequestId, is_change: bool) -> Response {
+    if is_change {
+        let message = "The service is stopping: check whether the change was made, and send it again";
+        return refuse_at(path, id, StatusCode::SERVICE_UNAVAILABLE, message);
+    }
+    let message = "The service stopped before it had an answer: send the request again";
+    let mut response = refuse_at(path, id, StatusCode::SERVICE_UNAVAILABLE, message);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_STOP));
+    response
+}
+
+/// Builds a refusal for a route whose handler did not end.
+fn refuse_at(path: &str, id: RequestId, status: StatusCode, message: &str) -> Response {
     refuse(&HeaderMap::new(), path, id, status, message)
 }
 

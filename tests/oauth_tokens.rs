@@ -222,11 +222,11 @@ fn the_stop_waits_for_a_renewal_under_way() {
     provider.answer_once("/token", Reply::json(200, &answer).head_waits_for(&gate));
     provider.book().access.push("access-of-the-stop".to_owned());
     let client = gateway.client();
-    let asking = thread::spawn(move || client.try_send(question()).is_ok());
+    let asking = thread::spawn(move || client.try_send(question()).ok().map(|answer| answer.status));
     eventually("the renewal is under way", || (!provider.asked_for("/token").is_empty()).then_some(()));
     gateway.signal("TERM");
     gateway.wait_for_output("were cut off at the end of the grace period");
-    assert!(!asking.join().expect("no panic"), "its caller is gone");
+    assert_eq!(asking.join().expect("no panic"), Some(503), "its caller is answered");
     assert!(gateway.is_running(), "the token that comes is not lost");
     gate.open();
     assert!(gateway.wait_for_exit().success());

@@ -100,13 +100,13 @@ fn the_stop_waits_for_a_refresh_under_way() {
     }
     let path = format!("/api/accounts/{id}/balance");
     let (admin, ask) = (gateway.admin(), Request::post(&path).json(&json!({})));
-    let asking = thread::spawn(move || admin.try_send(ask).is_ok());
+    let asking = thread::spawn(move || admin.try_send(ask).ok().map(|answer| answer.status));
     eventually("the refresh is under way", || {
         (!site.asked_for("/api/v1/auth/refresh").is_empty()).then_some(())
     });
     gateway.signal("TERM");
     gateway.wait_for_output("were cut off at the end of the grace period");
-    assert!(!asking.join().expect("no panic"), "its caller is gone");
+    assert_eq!(asking.join().expect("no panic"), Some(503), "its caller is answered");
     assert!(gateway.is_running(), "the token that comes is not lost");
     gate.open();
     assert!(gateway.wait_for_exit().success());

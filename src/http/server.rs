@@ -1,8 +1,8 @@
 //! The accept loop: one task per connection, a limit on their number, time limits, and a drain.
 //!
 //! Stopping has three steps. The listener is dropped, so new connections are refused. Every open connection is asked to
-//! finish: idle ones close at once, busy ones after the answer they are sending. After the grace period streams end with
-//! an error, for which they have a moment; then the connections still open are dropped with their tasks.
+//! finish: idle ones close at once, busy ones after the answer they are sending. After the grace period streams and handlers
+//! end with an error, for which they have a moment; then the connections still open are dropped with their tasks.
 //!
 //! A connection that was handed to another protocol (`websocket`) goes on in the same task: it keeps its place among the
 //! connections, and the drain waits for it.
@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use http::Extensions;
@@ -48,7 +48,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 256 * 1024;
 /// The pause after an accept that failed for lack of descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
-/// How long streams may take to end with an error after the grace period.
+/// How long streams and handlers may take to end with an error after the grace period.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The server's options; see `config` for their meaning.
@@ -278,7 +278,7 @@ where
         wire.stop();
         UpgradeableConnection::graceful_shutdown(serving);
     };
-    let ended = until_ended(Pin::new(&mut serving), finish, flag, stop).await;
+    let ended = until_ended(Pin::new(&mut serving), finish, || answering.wake_by_ref(), flag, stop).await;
     if let Some(parts) = serving.into_parts() {
         let is_answered = ended.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
         parts.io.into_inner().end(is_answered, !parts.read_buf.is_empty()).await;
@@ -306,10 +306,11 @@ async fn answered(answer: impl Future<Output = Response>, wire: Arc<ConnectionSt
 const POLLS_IN_A_ROW: usize = 2;
 
 /// Drives a connection to its end. When the server stops, calls `finish` so that it ends as soon as possible; after the
-/// grace period polls it once more, so that its stream ends.
+/// grace period calls `wake_handler` and polls it once more, so that its handler or its stream ends.
 async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     mut serving: Pin<&mut C>,
     finish: impl Fn(Pin<&mut C>),
+    wake_handler: impl Fn(),
     flag: Arc<WakeFlag>,
     stop: watch::Receiver<StopStage>,
 ) -> hyper::Result<()> {
@@ -328,8 +329,9 @@ async fn until_ended<C: Future<Output = hyper::Result<()>>>(
                 finish(serving.as_mut());
             }
         }
-        if is_stopping && !is_cut {
-            is_cut = cutting.as_mut().poll(context).is_ready();
+        if is_stopping && !is_cut && cutting.as_mut().poll(context).is_ready() {
+            is_cut = true;
+            wake_handler();
         }
         for _ in 0..POLLS_IN_A_ROW {
             flag.clear();

@@ -9,7 +9,7 @@ pub enum StopStage {
     Serving,
     /// No connection is accepted any more, and those that are open end after the answer under way.
     Draining,
-    /// The grace period is over: a stream under way ends with an error.
+    /// The grace period is over: a stream or a handler under way ends with an error.
     Cutting,
 }
 

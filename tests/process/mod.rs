@@ -1,5 +1,6 @@
 //! The life of the process: configuration, commands, signals, and one process per directory.
 
+mod cut_off;
 mod tokens;
 
 use std::net::SocketAddr;

@@ -1,0 +1,46 @@
+//! Requests that have no answer yet at the end of the grace period of a stop.
+
+use serde_json::json;
+
+use super::MODEL;
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
+use crate::support::{Gateway, Reply, Request, Upstream, eventually};
+
+#[test]
+fn a_request_that_a_stop_cuts_off_is_answered_in_its_dialect() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]).in_front_of("new-api", &upstream);
+    let (said, gemini) =
+        (json!([{"role": "user", "content": "x"}]), format!("/v1beta/models/{MODEL}:generateContent"));
+    let asked = [
+        (CHAT, json!({"model": MODEL, "messages": said})),
+        (RESPONSES, json!({"model": MODEL, "input": "x"})),
+        (MESSAGES, json!({"model": MODEL, "messages": said, "max_tokens": 9})),
+        (gemini.as_str(), json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]})),
+    ];
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        upstream.answer(path, Reply::stall());
+    }
+    let waiting = asked.map(|(path, body)| {
+        let (client, request) = (gateway.client(), Request::post(path).json(&body));
+        (path, std::thread::spawn(move || client.try_send(request)))
+    });
+    eventually("all are at work", || {
+        let counts = [CHAT, RESPONSES, MESSAGES].map(|path| upstream.asked_for(path).len());
+        (counts == [2, 1, 1]).then_some(())
+    });
+    gateway.signal("TERM");
+    for (path, waiting) in waiting {
+        let answer = waiting.join().expect("no panic").unwrap_or_else(|error| panic!("{path}: {error}"));
+        let told = answer.expect(503);
+        assert!(
+            told["error"]["message"].as_str().is_some_and(|why| why.contains("service stopped")),
+            "{path}: {told}"
+        );
+        assert_eq!(told["type"] == "error", path == MESSAGES, "{path}: {told}");
+        assert_eq!(told["error"]["status"] == "UNAVAILABLE", path == gemini, "{path}: {told}");
+        assert_eq!(answer.header("connection"), Some("close"), "{path}");
+        assert!(answer.header("retry-after").is_some(), "{path}");
+    }
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::paths::{CHAT, COMPLETIONS};
+use crate::conversion;
+use crate::support::paths::{CHAT, COMPLETIONS, MESSAGES, RESPONSES};
 use crate::support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-odd";
@@ -85,6 +86,31 @@ fn a_client_that_leaves_while_it_sends_leaves_nothing_behind() {
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(upstream.asked_for(CHAT).len(), 1);
     assert_eq!(gateway.wait_for_logs(1).len(), 1);
+}
+
+#[test]
+fn what_another_providers_tools_did_for_an_earlier_answer_stands_in_no_conversations_way() {
+    let said = json!([
+        {"type": "server_tool_call", "id": "srv_1", "name": "web_search", "args": {"query": "x"}},
+        {"type": "server_tool_result", "tool_call_id": "srv_1", "status": "success", "output": [{"title": "y"}]},
+        {"type": "non_standard", "value": {"type": "container_upload", "file_id": "f"}},
+        {"type": "text", "text": "North."},
+    ]);
+    let ask = |role: &str| {
+        let messages = json!([{"role": "user", "content": "Which way?"}, {"role": role, "content": said}]);
+        json!({"model": conversion::MODEL, "messages": messages})
+    };
+    for offered in [MESSAGES, RESPONSES] {
+        let (gateway, upstream) = conversion::narrow(offered, &[]);
+        gateway.client().post(CHAT, &ask("assistant")).expect(200);
+        let sent = upstream.last(offered).json();
+        let turn = if offered == MESSAGES { &sent["messages"][1] } else { &sent["input"][1] };
+        let content = turn["content"].as_array().expect("parts");
+        assert_eq!((content.len(), &content[0]["text"]), (1, &json!("North.")), "{offered}: {turn}");
+        // A user's own parts are not left out unsaid.
+        let error = gateway.client().post(CHAT, &ask("user")).expect(400);
+        assert_eq!(error["error"]["param"], "server_tool_call", "{offered}: {error}");
+    }
 }
 
 // === answers ===

@@ -11,6 +11,11 @@ use crate::dialect::waiting_calls::WaitingCalls;
 /// The name under which calls without an id are kept.
 const UNNAMED: Text<'static> = Text::EMPTY;
 
+/// The types of parts in which LangChain (`output_version` `v1`) keeps what another provider's own tools did for an earlier
+/// answer, and what only that provider understands.
+const RECORDS: [&str; 4] =
+    ["server_tool_call", "server_tool_call_chunk", "server_tool_result", "non_standard"];
+
 /// The contents of the messages that have been read so far.
 #[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
@@ -112,8 +117,12 @@ impl<'a> Messages<'a> {
     ) -> Result<Vec<Part<'a>>, ConversionError> {
         let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();
         let has_calls = message.get("tool_calls").is_some() || message.get("function_call").is_some();
-        let is_empty = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
-        parts.extend(content.into_iter().filter(|part| !(has_calls && is_empty(part))));
+        let is_dropped = |part: &Part<'_>| match part {
+            Part::Text(text) => has_calls && text.is_empty(),
+            Part::Foreign(kind) => RECORDS.contains(&&*kind.decode()),
+            _ => false,
+        };
+        parts.extend(content.into_iter().filter(|part| !is_dropped(part)));
         parts.extend(message.text_at("refusal").filter(|text| !text.is_empty()).map(Part::Refusal));
         if message.get("audio").is_some() {
             parts.push(Part::Foreign(Text::plain("audio")));

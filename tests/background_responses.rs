@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::paths::RESPONSES;
-use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
+use crate::support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
 const ONE: &str = "/v1/responses/resp_up1";
 const MODEL: &str = "model-kept";
@@ -135,6 +135,41 @@ fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
     eventually("it is booked", || (used(&gateway) == (TOKENS, 1)).then_some(()));
     client.get(ONE).expect(200);
     assert_eq!(used(&gateway), (TOKENS, 1));
+}
+
+#[test]
+fn a_stream_that_ends_because_its_client_cancels_the_response_does_not_count_against_the_channel() {
+    for end in [
+        // The upstream just closes the stream.
+        ": closing\n\n".to_owned(),
+        wire::named(&json!({"type": "response.failed", "sequence_number": 2, "response": at("failed")})),
+        wire::named(&json!({"type": "error", "code": "server_error", "message": "cancelled"})),
+    ] {
+        let (gateway, upstream) = world();
+        let client = gateway.client();
+        let begun = [
+            wire::named(
+                &json!({"type": "response.created", "sequence_number": 0, "response": at("in_progress")}),
+            ),
+            wire::named(&json!({"type": "response.output_text.delta", "sequence_number": 1, "item_id": "m",
+                                "output_index": 0, "content_index": 0, "delta": "set."})),
+        ];
+        let (events, gate) = ([begun.as_slice(), std::slice::from_ref(&end)].concat(), Gate::new());
+        upstream.answer(RESPONSES, Reply::events(&events).waits_for(2, &gate));
+        upstream.answer(&format!("{ONE}/cancel"), Reply::json(200, &at("cancelled")));
+        let ask = json!({"model": MODEL, "input": "x", "background": true, "stream": true});
+        let mut stream = client.stream(Request::post(RESPONSES).json(&ask));
+        for event in &begun {
+            assert_eq!(stream.next_event().expect("no break").as_ref(), Some(event));
+        }
+        client.post(&format!("{ONE}/cancel"), &json!({})).expect(200);
+        gate.open();
+        stream.rest().1.expect("a clean end");
+        let row = &gateway.wait_for_logs(1)[0];
+        assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(499)), "{end}: {row}");
+        let channel = &gateway.channels(MODEL)[0];
+        assert_eq!((&channel["failCount"], &channel["cooldownUntil"]), (&json!(0), &Value::Null), "{end}");
+    }
 }
 
 #[test]

@@ -46,11 +46,11 @@ mod booking;
 mod cooldown;
 mod held;
 
-use booking::{Booking, EstimatedTokens, PartialUsage};
+use booking::{BackgroundResponse, Booking, EstimatedTokens, PartialUsage};
 use held::Held;
 pub(super) use held::Slots;
 
-/// The status logged for a client that hung up; nginx uses the same number.
+/// The status logged for a client that hung up or cancelled its response; nginx uses the same number.
 const CLIENT_CLOSED: u16 = 499;
 /// The status logged when this service stopped and its grace period was over.
 const SERVICE_STOPPED: u16 = 503;
@@ -240,14 +240,16 @@ impl Attempt {
             model: row.model_requested.clone(),
         };
         let name = ResponseName::new(row.downstream_api_key_id, answer_id);
-        self.proxy.background_responses.begin(name, at, row.created_at, self.held.admission.clone());
-        self.booking = Booking::WithResponse(answer_id.to_owned());
-        Some(InBackground {
+        let admission = self.held.admission.clone();
+        let cancellation = self.proxy.background_responses.begin(name, at, row.created_at, admission);
+        let in_background = InBackground {
             created_at: row.created_at,
             request_id: row.request_id?,
             retry_count: row.retry_count,
             model_actual: self.model.clone(),
-        })
+        };
+        self.booking = Booking::WithResponse(BackgroundResponse { id: answer_id.to_owned(), cancellation });
+        Some(in_background)
     }
 
     /// Leaves the usage unbooked when the attempt is settled. Returns the name of the row, under which it is booked later.
@@ -383,9 +385,9 @@ impl Attempt {
 
     /// Leaves a response that goes on, with its usage so far, to whoever books it.
     fn leave_to_background(&mut self, reported: Option<Usage>) {
-        if let Booking::WithResponse(id) = std::mem::take(&mut self.booking) {
+        if let Booking::WithResponse(response) = std::mem::take(&mut self.booking) {
             let key_id = self.key.as_ref().map(|key| key.id);
-            background::book_or_watch(&self.proxy, ResponseName::new(key_id, id), reported);
+            background::book_or_watch(&self.proxy, ResponseName::new(key_id, response.id), reported);
         }
     }
 
@@ -409,6 +411,9 @@ impl Attempt {
     /// Settles the attempt whose answer broke off after the client had begun to read it, perhaps with an upstream's error.
     pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
         self.trace.answer_broken(cause);
+        if self.booking.is_cancelled() {
+            return self.abandon(usage);
+        }
         let failure = Failure::broken(cause, error);
         let estimated = self.estimated.filter(|estimated| estimated.output > 0);
         let usage = PartialUsage { reported: usage, estimated };
@@ -432,11 +437,13 @@ impl Attempt {
         }
     }
 
-    /// Settles the attempt that the client hung up on, or that this service cut off as it stopped. That is no fault of the
-    /// channel.
+    /// Settles the attempt that the client hung up on or cancelled, or that this service cut off as it stopped. That is no
+    /// fault of the channel.
     pub(super) fn abandon(&mut self, usage: Option<Usage>) {
         let (status, text) = if self.proxy.core.is_cutting() {
             (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop")
+        } else if self.booking.is_cancelled() {
+            (CLIENT_CLOSED, "client_cancelled")
         } else {
             (CLIENT_CLOSED, "client_closed")
         };

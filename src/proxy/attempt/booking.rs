@@ -1,6 +1,7 @@
 //! When the usage of an attempt is booked, and how much of it where the answer was not whole.
 
 use crate::dialect::usage::Usage;
+use crate::proxy::responses::pending::Cancellation;
 
 /// When the usage of an attempt is booked.
 #[derive(Default)]
@@ -10,8 +11,8 @@ pub(super) enum Booking {
     AtEnd,
     /// Later, when the usage becomes known.
     Later,
-    /// When the response with this id ends, which goes on in the background after the attempt.
-    WithResponse(String),
+    /// When this response ends, which goes on in the background after the attempt.
+    WithResponse(BackgroundResponse),
     /// Never. The outcome costs nothing, and says nothing about how the channel serves: of a call that few upstreams offer, or
     /// of a conversation without a response.
     Never,
@@ -22,9 +23,20 @@ impl Booking {
         matches!(self, Self::WithResponse(_))
     }
 
+    /// Whether the response goes on in the background, and its client has cancelled it.
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(self, Self::WithResponse(response) if response.cancellation.is_requested())
+    }
+
     pub(super) fn is_never(&self) -> bool {
         matches!(self, Self::Never)
     }
+}
+
+/// A response that goes on in the background.
+pub(super) struct BackgroundResponse {
+    pub(super) id: String,
+    pub(super) cancellation: Cancellation,
 }
 
 /// Estimated token counts.

@@ -16,7 +16,7 @@ use crate::upstream::UpstreamBody;
 use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, book_outcome};
 use super::id_owners::StoredAt;
 use super::name::ResponseName;
-use super::pending::{MAX_PENDING, Pending};
+use super::pending::{Cancellation, MAX_PENDING, Pending};
 use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
 use crate::proxy::tail;
@@ -81,7 +81,8 @@ async fn reload(proxy: &Proxy) {
         let admission = key.map(|key| Admission::resumed(key)).unwrap_or_default();
         let at = StoredAt { account: unbooked.account_id, token: unbooked.token_id, model: None };
         let began = unbooked.row.created_at;
-        let pending = Pending { at, began, next_look: 0, _admission: admission };
+        let cancellation = Cancellation::default();
+        let pending = Pending { at, began, next_look: 0, cancellation, _admission: admission };
         proxy.background_responses.insert(name, pending);
     }
 }
@@ -165,6 +166,7 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
 
 /// Prepares the deletion of an answer: books its usage, and cancels it if it is still being made.
 pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &ResponseName, at: &StoredAt) {
+    proxy.background_responses.cancel(name);
     for action in [Action::Read, Action::Cancel] {
         if let Ok(Some(outcome)) = ask(proxy, action, &name.id, at, 0).await {
             return book_outcome(proxy, name, outcome).await;

@@ -110,7 +110,11 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
                 "This response is complete: only a background response in progress can be cancelled";
             Err(shape(&request).refuse(400, message, None, None))
         }
-        Ok(ResponseLocation::At(at)) => current(&proxy, &request, &caller, at, CANCEL).await,
+        Ok(ResponseLocation::At(at)) => {
+            let name = ResponseName::new(caller.key_id(), request.params.get("id"));
+            proxy.background_responses.cancel(&name);
+            current(&proxy, &request, &caller, at, CANCEL).await
+        }
         Err(refusal) => Err(refusal),
     })
 }

@@ -1,7 +1,8 @@
 //! The answers that are being made in the background, as far as this process knows.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, Semaphore};
 
@@ -30,8 +31,20 @@ pub(in crate::proxy) struct Pending {
     pub(in crate::proxy) began: Millis,
     /// When to ask next; [`Millis::MAX`] while its request is at work, or while it is being asked for.
     pub(super) next_look: Millis,
+    pub(in crate::proxy) cancellation: Cancellation,
     /// The answer's slot among the calls of its key.
     pub(super) _admission: Admission,
+}
+
+/// Whether the client has asked to cancel an answer. Outlives the answer's entry here, which a cancelled answer loses
+/// before its stream has ended.
+#[derive(Clone, Default)]
+pub(in crate::proxy) struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    pub(in crate::proxy) fn is_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Default for BackgroundResponses {
@@ -41,15 +54,25 @@ impl Default for BackgroundResponses {
 }
 
 impl BackgroundResponses {
-    /// Adds an answer whose request is still at work.
+    /// Adds an answer whose request is still at work. Returns where its stream sees that the client cancels it.
     pub(in crate::proxy) fn begin(
         &self,
         name: ResponseName,
         at: StoredAt,
         began: Millis,
         admission: Admission,
-    ) {
-        self.insert(name, Pending { at, began, next_look: Millis::MAX, _admission: admission });
+    ) -> Cancellation {
+        let cancellation = Cancellation::default();
+        let (next_look, noted) = (Millis::MAX, cancellation.clone());
+        self.insert(name, Pending { at, began, next_look, cancellation: noted, _admission: admission });
+        cancellation
+    }
+
+    /// Records that the client is cancelling an answer: however its stream ends then, that is no fault.
+    pub(super) fn cancel(&self, name: &ResponseName) {
+        if let Some(pending) = lock(&self.pending).get(name) {
+            pending.cancellation.0.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(in crate::proxy) fn insert(&self, name: ResponseName, new: Pending) {

@@ -178,7 +178,7 @@ impl From<store::Error> for AdminError {
                 let status = StatusCode::INSUFFICIENT_STORAGE;
                 Self::new(status, store::FULL).flag("statusCode", status.as_u16())
             }
-            store::Error::Sealed(_) | store::Error::Database(_) => {
+            store::Error::Sealed(_) | store::Error::Refused(_) | store::Error::Database(_) => {
                 Self::internal("an admin request failed in the store", error)
             }
         }

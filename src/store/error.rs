@@ -26,6 +26,8 @@ pub enum Error {
     Full(String),
     /// The database server does not answer. A change that was under way may or may not be stored.
     Unreachable(String),
+    /// The database does not take a value, however often it is tried: it is too large, for example. Nothing was changed.
+    Refused(String),
     /// The database failed. The text is for the log, not for clients.
     Database(String),
 }
@@ -42,7 +44,7 @@ impl fmt::Display for Error {
             Self::Sealed(what) => write!(f, "cannot decrypt the sealed value of {what}"),
             Self::Full(what) => write!(f, "the disk is full: {what}"),
             Self::Unreachable(what) => write!(f, "the database cannot be reached: {what}"),
-            Self::Database(what) => write!(f, "database: {what}"),
+            Self::Refused(what) | Self::Database(what) => write!(f, "database: {what}"),
         }
     }
 }

@@ -189,3 +189,31 @@ fn a_user_who_may_not_read_the_tables_is_told_so() {
     let said = support::run(&setup, &home, &["serve"]);
     assert!(said.stderr.contains("permission denied for table"), "{}", said.stderr);
 }
+
+#[test]
+fn what_is_too_large_for_the_server_does_not_hold_up_the_log() {
+    let home = Home::new();
+    let Some(server) = home.server().filter(|server| server.kind() == "mysql") else { return };
+    let before = server.open().number("SELECT @@GLOBAL.max_allowed_packet");
+    server.open().run(&format!("SET GLOBAL max_allowed_packet = {}", 2 << 20));
+    let gateway = Setup::default().start_in(home.clone());
+    // A connection keeps the limit that it began with.
+    server.open().run(&format!("SET GLOBAL max_allowed_packet = {before}"));
+    let upstream = Upstream::start(&["model-large"]);
+    gateway.add("site", &upstream);
+    gateway.wait_for_channels("model-large", 1);
+    let traces = json!({
+        "proxyDebugTraceEnabled": true, "proxyDebugCaptureBodies": true, "proxyDebugMaxBodyBytes": 8 << 20
+    });
+    gateway.admin().put("/api/settings/runtime", &traces).expect(200);
+    let large =
+        json!({ "model": "model-large", "messages": [{ "role": "user", "content": "x".repeat(4 << 20) }] });
+    gateway.client().post("/v1/chat/completions", &large).expect(200);
+    gateway.wait_for_output("max_allowed_packet");
+    gateway.client().chat("model-large").expect(200);
+    let rows = "SELECT COUNT(*) FROM proxy_logs WHERE status = 'success'";
+    support::eventually_within(support::SOON * 3, "the log has the row", || {
+        (home.database().number(rows) == 2).then_some(())
+    });
+    assert_eq!(save(&gateway), 200);
+}

@@ -176,7 +176,7 @@ impl MysqlClient {
     async fn prepare(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<mysql_async::Statement> {
         let size: usize = args.iter().map(size).sum();
         if size > self.max_packet {
-            return Err(Error::Database(format!(
+            return Err(Error::Refused(format!(
                 "a statement of {size} bytes, more than the max_allowed_packet of the server, which is {}",
                 self.max_packet
             )));
@@ -280,6 +280,10 @@ fn failed(error: mysql_async::Error) -> Error {
         // Waiting for a lock, a deadlock, and a statement that was stopped by a limit of time or by somebody.
         1205 | 1213 | 1317 | 1969 | 3024 => Error::Busy,
         1021 | 1114 => Error::Full(error.message),
+        // Values that the server does not take: of a wrong form, against a constraint, or too large.
+        code @ (1048 | 1118 | 1153 | 1264 | 1265 | 1292 | 1364 | 1366 | 1406 | 1690 | 3140 | 3819 | 4025) => {
+            Error::Refused(format!("{} ({code})", error.message))
+        }
         // Connections that are too many, ended by the server, or to a node that has left its cluster.
         1040 | 1047 | 1053 | 1203 | 1226 | 1927 | 4031 => Error::Unreachable(error.message),
         // The server is no longer the primary: another connection may lead to the one that is.

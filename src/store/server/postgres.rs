@@ -243,3 +243,7 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         _ => Error::Database(format!("{} (SQLSTATE {})", cause.message(), cause.code().code())),
     }
 }
+        // Values that the server does not take: of a wrong form, against a constraint, or too large.
+        ref code if ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)) => {
+            Error::Refused(format!("{} (SQLSTATE {})", cause.message(), code.code()))
+        }

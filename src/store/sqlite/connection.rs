@@ -362,6 +362,10 @@ impl From<rusqlite::Error> for Error {
             rusqlite::ffi::SQLITE_IOERR_WRITE | rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
                 Self::Full(error.to_string())
             }
+            _ if failure.code == ErrorCode::TooBig => Self::Refused(error.to_string()),
+            rusqlite::ffi::SQLITE_CONSTRAINT_NOTNULL | rusqlite::ffi::SQLITE_CONSTRAINT_CHECK => {
+                Self::Refused(error.to_string())
+            }
             _ => Self::Database(error.to_string()),
         }
     }

@@ -11,6 +11,7 @@ use crate::store::amend::{Amendment, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::shared_cooldowns::SharedCooldowns;
+use crate::store::telemetry::debug_trace::{DebugAttempt, DebugTrace};
 use crate::sync::NewlyDirty;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
@@ -295,6 +296,52 @@ async fn what_the_database_always_refuses_holds_up_nothing_else() {
     store.telemetry().log(ProxyLogRow { site_id: Some(SiteId::new(2)), ..row(1, LogStatus::Success) });
     store.flush().await;
     assert_eq!(dir.raw().number("SELECT COUNT(*) FROM usage_day WHERE site_id = 2"), 1);
+}
+
+fn trace(attempts: usize) -> DebugTrace {
+    DebugTrace { attempts: vec![DebugAttempt::default(); attempts], ..DebugTrace::default() }
+}
+
+#[tokio::test]
+async fn a_trace_that_the_database_always_refuses_holds_up_nothing() {
+    let dir = Dir::new();
+    let store = dir.open();
+    dir.raw().refuse_inserts("proxy_debug_traces", "1 = 1");
+    store.telemetry().trace(trace(1));
+    // Each flush is an attempt; after some it is no passing trouble.
+    for _ in 0..10 {
+        store.flush().await;
+    }
+    store.telemetry().log(row(1, LogStatus::Success));
+    store.flush().await;
+    assert_eq!(count(&store, "proxy_logs").await, 1);
+    assert_eq!(store.telemetry().waiting(), 0);
+}
+
+#[tokio::test]
+async fn a_trace_keeps_its_attempts_beside_a_row_that_the_database_refuses() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let meddler = dir.raw();
+    meddler.refuse_inserts("proxy_logs", "NEW.model_requested = 'refused'");
+    meddler.refuse_inserts("proxy_debug_attempts", "NEW.endpoint = 'refused'");
+    for attempts in [0, 2, 1] {
+        store.telemetry().trace(trace(attempts));
+    }
+    let refused = DebugAttempt { endpoint: "refused".into(), ..DebugAttempt::default() };
+    store.telemetry().trace(DebugTrace { attempts: vec![refused], ..trace(0) });
+    store
+        .telemetry()
+        .log(ProxyLogRow { model_requested: Some("refused".into()), ..row(1, LogStatus::Success) });
+    for _ in 0..10 {
+        store.flush().await;
+    }
+    let attempts = "SELECT COUNT(a.id) FROM proxy_debug_traces t LEFT JOIN proxy_debug_attempts a \
+                    ON a.trace_id = t.id GROUP BY t.id ORDER BY t.id";
+    let attempts = store.query(attempts, vec![]).await.unwrap();
+    let attempts: Vec<_> = attempts.iter().map(|row| row.fields().int().unwrap()).collect();
+    assert_eq!(attempts, [0, 2, 1]);
+    assert_eq!(count(&store, "proxy_logs").await, 0);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState};
+use super::salvage::{self, Salvage, is_refusal};
 use crate::store::connection::{Applied, Connection};
 use crate::store::error::{Error, Result};
 use crate::store::journal::Journal;
@@ -38,19 +39,7 @@ const MAX_AGE: Duration = Duration::from_millis(250);
 const MAX_AGE_URGENT: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
-/// How many parts of a group are tried before nothing has been accepted: then the database itself fails.
-const MOST_REFUSALS: usize = 100;
 const REPORT_EVERY: Duration = Duration::from_secs(60);
-
-/// Whether the database is well and refuses what it was given.
-fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)
-}
-
-/// Whether the database may have failed because of what it was given.
-fn is_about_the_data(error: &Error) -> bool {
-    is_refusal(error) || matches!(error, Error::Database(_))
-}
 
 /// On drop, tells everyone who waits that the thread has ended, even by a panic.
 struct Gone(Arc<Queue>);
@@ -97,52 +86,6 @@ struct Unwritten {
 struct Dropped {
     rows: u64,
     traces: u64,
-}
-
-/// The progress of writing a failing group piece by piece.
-struct Salvage {
-    /// Whether the database itself may be failing, because it did not refuse the group.
-    may_be_failing: bool,
-    refusals: usize,
-    is_any_written: bool,
-    gives_up: bool,
-}
-
-/// The pieces of a failing group that are not written.
-struct NotWritten<T> {
-    kept: Vec<T>,
-    refused: Vec<(T, Error)>,
-}
-
-impl Salvage {
-    fn new(why: &Error) -> Self {
-        Self { may_be_failing: !is_refusal(why), refusals: 0, is_any_written: false, gives_up: false }
-    }
-
-    /// Writes each of these pieces, until the database fails.
-    fn write_each<T>(
-        &mut self,
-        pieces: impl IntoIterator<Item = T>,
-        mut write: impl FnMut(&T) -> Result<()>,
-    ) -> NotWritten<T> {
-        let mut not_written = NotWritten { kept: Vec::new(), refused: Vec::new() };
-        for piece in pieces {
-            match (!self.gives_up).then(|| write(&piece)) {
-                Some(Ok(())) => self.is_any_written = true,
-                Some(Err(error)) if is_about_the_data(&error) => {
-                    not_written.refused.push((piece, error));
-                    self.refusals += 1;
-                    let is_hopeless = !self.is_any_written && self.refusals >= MOST_REFUSALS;
-                    self.gives_up = self.may_be_failing && is_hopeless;
-                }
-                Some(Err(_)) | None => {
-                    not_written.kept.push(piece);
-                    self.gives_up = true;
-                }
-            }
-        }
-        not_written
-    }
 }
 
 /// The state of the writer thread.
@@ -356,32 +299,34 @@ impl Writer {
         }
     }
 
-    /// Writes the part of a failing group that the database accepts: its statements and its rows one by one. What is
-    /// refused while others are accepted is dropped; if nothing is accepted, the database itself fails, and everything is
-    /// kept.
+    /// Writes the part of a failing group that the database accepts, piece by piece. What it refuses is dropped; what fails
+    /// for another reason too, if the database accepts anything at all; everything else is kept.
     fn salvage(&mut self, mut group: Unwritten, why: &Error) {
         let late = self.recorder.late(&group.rows, now_ms());
         let mut write = |rows: &[ProxyLogRow], statements: &[Statement]| {
             self.groups += 1;
             self.connection.write(self.groups, rows, statements, false)
         };
-        let mut salvage = Salvage::new(why);
-        let statements = std::mem::take(&mut group.statements).into_iter().chain(late);
-        let statements = salvage.write_each(statements, |statement| write(&[], slice::from_ref(statement)));
-        let rows = std::mem::take(&mut group.rows);
-        let rows = salvage.write_each(rows, |row| write(slice::from_ref(row), &[]));
-        (group.statements, group.rows) = (statements.kept, rows.kept);
-        let mut dropped = 0;
-        if salvage.is_any_written || is_refusal(why) {
-            for (statement, error) in statements.refused {
-                log::error!("a change is lost, because the database refuses it: {error}: {}", statement.sql);
-            }
-            dropped = rows.refused.len();
-        } else {
-            group.statements.extend(statements.refused.into_iter().map(|(statement, _)| statement));
-            group.rows.extend(rows.refused.into_iter().map(|(row, _)| row));
+        let mut salvage = Salvage::default();
+        let pieces = salvage::pieces(std::mem::take(&mut group.statements));
+        let pieces = pieces.into_iter().chain(late.into_iter().map(|statement| vec![statement]));
+        let pieces = salvage.write_each(pieces, |piece| write(&[], piece));
+        let rows =
+            salvage.write_each(std::mem::take(&mut group.rows), |row| write(slice::from_ref(row), &[]));
+        let is_in_doubt = salvage.doubts > 0 && !salvage.gives_up;
+        let is_well = salvage.is_any_written || (is_in_doubt && write(&[], &salvage::trial()).is_ok());
+        let (kept, refused) = pieces.part(is_well);
+        group.statements = salvage::join(kept);
+        for (piece, error) in &refused {
+            let sql = piece.first().map_or("", |statement| &*statement.sql);
+            log::error!("a change is lost, because the database refuses it: {error}: {sql}");
         }
-        self.keep(group, dropped, why);
+        let (kept, refused) = rows.part(is_well);
+        group.rows = kept;
+        if let Some((_, error)) = refused.first() {
+            log::error!("dropping {} log rows that the database refuses: {error}", refused.len());
+        }
+        self.keep(group, refused.len(), why);
     }
 
     /// Keeps what is left of a failing group for another attempt.
@@ -391,9 +336,6 @@ impl Writer {
         state.dropped += dropped as u64;
         state.flushes.clear();
         drop(state);
-        if dropped > 0 {
-            log::error!("dropping {dropped} log rows that the database refuses: {why}");
-        }
         if group.rows.is_empty() && group.statements.is_empty() {
             for waiting in group.flushes {
                 let _ = waiting.send(());

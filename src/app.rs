@@ -1,6 +1,9 @@
 //! The parts of the service, built in order and stopped in reverse.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::admin::{self, Admin};
 use crate::config::Config;
@@ -8,6 +11,9 @@ use crate::core::{Core, StartError};
 use crate::jobs::{self, Jobs};
 use crate::proxy::{self, Proxy};
 use crate::service::Service;
+
+/// How long a stop gives back what this instance holds in a database that others use too.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// All running parts; each depends on those above it.
 pub struct App {
@@ -32,9 +38,21 @@ impl App {
         Ok(Self { core, jobs, proxy, admin, service })
     }
 
-    /// Stops background work and closes the store after committing everything that was handed to it.
+    /// Stops background work and closes the store after committing everything that was handed to it. A database server that
+    /// does not answer is not waited for much longer than `LEAVING`.
     pub async fn stop(&self) {
-        jobs::stop(&self.jobs).await;
-        self.core.stop().await;
+        let leave = async {
+            jobs::stop(&self.jobs).await;
+            self.core.leave().await;
+        };
+        if !self.core.store.database().is_shared() {
+            leave.await;
+        } else if timeout(LEAVING, leave).await.is_err() {
+            log::warn!(
+                "the database took too long to take back what this instance held there: leases last until they \
+                 expire, and reserved requests of downstream keys stay counted"
+            );
+        }
+        self.core.close().await;
     }
 }

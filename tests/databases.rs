@@ -2,6 +2,7 @@
 
 mod copies;
 mod cut_off;
+mod hanging;
 mod outage;
 mod restored;
 mod saved;

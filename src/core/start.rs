@@ -141,6 +141,12 @@ impl Core {
 
     /// Closes the store after committing everything that was handed to it.
     pub async fn stop(&self) {
+        self.leave().await;
+        self.close().await;
+    }
+
+    /// Commits everything that was handed to the store, and gives back what this instance holds in its database.
+    pub async fn leave(&self) {
         self.store.flush().await;
         if self.store.database().is_shared() {
             let left = async {
@@ -155,10 +161,16 @@ impl Core {
                 }
             }
         }
-        self.store.close().await;
-        if let Some(bootstrap) = &self.bootstrap {
-            bootstrap.close().await;
-        }
+    }
+
+    /// Closes the store.
+    pub async fn close(&self) {
+        let bootstrap = async {
+            if let Some(bootstrap) = &self.bootstrap {
+                bootstrap.close().await;
+            }
+        };
+        tokio::join!(self.store.close(), bootstrap);
     }
 }
 

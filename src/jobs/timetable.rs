@@ -351,8 +351,8 @@ pub async fn finish(jobs: &Jobs, scheduler: Scheduler, deadline: Instant) {
 pub async fn stop(jobs: &Jobs) {
     let core = &jobs.core;
     core.background.stop().await;
-    core.notifier.stop().await;
-    if let Err(error) = quotas::give_back_all(core).await {
+    let (given_back, ()) = tokio::join!(quotas::give_back_all(core), core.notifier.stop());
+    if let Err(error) = given_back {
         log::warn!(
             "unused reserved requests of downstream keys could not be given back and stay counted: {error}"
         );

@@ -35,9 +35,7 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
         AdmissionRefusal::OverTotal(why) => call.shape.reject_caller(&AuthRefusal::Rejected(why)),
         AdmissionRefusal::Over(limit) => call.shape.over_limit(limit, now_ms()),
         AdmissionRefusal::StorageFull => call.shape.storage_full(),
-        AdmissionRefusal::Unavailable => {
-            call.shape.refuse(503, "The request could not be counted", None, None)
-        }
+        AdmissionRefusal::Unavailable => call.shape.refuse(503, quota::NOT_COUNTED, None, None),
     })?;
     Ok(())
 }

@@ -35,6 +35,8 @@ use crate::unfinished;
 /// How long a query waits for its answer before another reader is started. Each reader has a connection with
 /// caches of its own, which the many short queries of a start should not pay for.
 const READER_WAIT: Duration = Duration::from_millis(10);
+/// How long closing waits for the writer if the database is on a server, which may not answer.
+const WRITER_WAIT: Duration = Duration::from_secs(5);
 
 /// The open database of this process.
 pub struct Database {
@@ -206,17 +208,34 @@ impl Database {
         lock(&self.writer).take()
     }
 
-    pub(super) async fn close(&self) {
-        if let Some(readers) = self.readers.clone()
-            && tokio::task::spawn_blocking(move || readers.close()).await.is_err()
-        {
+    async fn close_readers(&self) {
+        let Some(readers) = self.readers.clone() else { return };
+        if tokio::task::spawn_blocking(move || readers.close()).await.is_err() {
             log::error!("the wait for the reader threads of the database panicked");
         }
-        if let Some(writer) = self.take_writer() {
-            let ended = tokio::task::spawn_blocking(|| writer.join()).await;
-            if !matches!(ended, Ok(Ok(()))) {
-                log::error!("the writer thread of the database panicked");
-            }
+    }
+
+    async fn close_writer(&self) {
+        let Some(writer) = self.take_writer() else { return };
+        let ended = tokio::task::spawn_blocking(|| writer.join());
+        let most = if self.is_shared() { WRITER_WAIT } else { Duration::MAX };
+        match timeout(most, ended).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(_) => log::error!("the writer thread of the database panicked"),
+            Err(_) => log::error!(
+                "{} log rows and what was counted last are lost, because the database does not answer in time",
+                self.queue.waiting_rows()
+            ),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        if self.is_shared() {
+            tokio::join!(self.close_readers(), self.close_writer());
+        } else {
+            // The writer cleans up after all others.
+            self.close_readers().await;
+            self.close_writer().await;
         }
         // A handle that is still held does not keep other processes from the database.
         drop(lock(&self.lock).take());
@@ -225,6 +244,9 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if lock(&self.writer).is_none() {
+            return;
+        }
         if let Some(readers) = &self.readers {
             readers.close();
         }

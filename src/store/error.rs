@@ -63,8 +63,8 @@ pub const FULL: &str = "The disk that holds the data of this service is full: no
                         DATA_DIR is, then send it again; model calls are served meanwhile";
 
 /// The message to clients when the database server does not answer.
-pub const UNREACHABLE: &str = "The database of this service cannot be reached: check that its server runs and can be \
-                               reached from here. Before sending a change again, check whether it was stored; model \
+pub const UNREACHABLE: &str = "The database of this service cannot be reached: check that its server runs, answers and \
+                               can be reached from here. Before sending a change again, check whether it was stored; model \
                                calls are served meanwhile";
 
 /// The message to clients when the writer thread has ended.

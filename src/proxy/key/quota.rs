@@ -12,8 +12,10 @@
 //! A call that a later limit refuses gives back what it has taken: a refused call counts nowhere.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::ids::KeyId;
@@ -25,6 +27,12 @@ use crate::time::{Millis, monotonic_ms, now_ms};
 /// How often budgets are made ready for one request: each may lack its window or a request, and calls that come meanwhile
 /// may take what was reserved.
 const TRIES: usize = 64;
+/// The longest time that a call waits until the database has counted it.
+const LONGEST_WAIT: Duration = Duration::from_secs(8);
+
+/// The message to clients when a call could not be counted.
+pub(in crate::proxy) const NOT_COUNTED: &str = "The request could not be counted against the limits of its key: the \
+                                                database of this service does not answer, or it fails. Try again later";
 
 /// Why a call is not let in.
 pub(in crate::proxy) enum AdmissionRefusal {
@@ -83,7 +91,7 @@ pub(in crate::proxy) async fn admit(
     match &key.limits {
         None => count(core, key).await.map(|()| Admission::default()),
         // Boxed, so that calls without limits do not carry its size.
-        Some(limits) => Box::pin(admit_limited(core, key, limits, model)).await,
+        Some(limits) => Box::pin(in_time(key.id, admit_limited(core, key, limits, model))).await,
     }
 }
 
@@ -114,7 +122,7 @@ async fn count(core: &Arc<Core>, key: &Key) -> Result<(), AdmissionRefusal> {
         None => key.live.count(),
         Some(max) if key.live.requests.take() => top_up(core, &key.live, max),
         // Boxed, because it is rare and large.
-        Some(max) => Box::pin(take(core, &key.live, max)).await?,
+        Some(max) => Box::pin(in_time(key.id, take(core, &key.live, max))).await?,
     }
     core.store.telemetry().dirty_key(&key.live, key.live.record_use(now_ms()), false);
     Ok(())
@@ -188,6 +196,17 @@ fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: Bu
     {
         drop(prepare(core, key, place, now_ms(), turn));
     }
+}
+
+/// Refuses a call that cannot be counted in time. What is being reserved for it meanwhile is there for the next one.
+async fn in_time<T>(
+    key: KeyId,
+    counted: impl Future<Output = Result<T, AdmissionRefusal>>,
+) -> Result<T, AdmissionRefusal> {
+    timeout(LONGEST_WAIT, counted).await.unwrap_or_else(|_| {
+        log::error!("requests for downstream key {key} could not be reserved: the database does not answer");
+        Err(AdmissionRefusal::Unavailable)
+    })
 }
 
 /// Waits for the outcome of a background reservation; logs a failure.

@@ -292,8 +292,7 @@ impl Refusal {
                 Self { status: 507, code: "insufficient_storage", message: store::FULL.to_owned() }
             }
             AdmissionRefusal::Unavailable => {
-                let message = "The request could not be counted".to_owned();
-                Self { status: 503, code: "unavailable", message }
+                Self { status: 503, code: "unavailable", message: quota::NOT_COUNTED.to_owned() }
             }
         }
     }

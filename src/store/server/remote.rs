@@ -5,11 +5,10 @@
 //! so.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::client::Client;
 use super::marks::{CommitMark, CommitMarks};
-use super::session::{Session, pause};
+use super::session::{Patience, Session, pause};
 use super::staged;
 use crate::store::connection::{Applied, Connection, MigrateError, Script};
 use crate::store::error::{Error, Result};
@@ -18,10 +17,6 @@ use crate::store::sql::{Arg, OnConflict, Outcome, Row, SqlDialect, Statement, Va
 use crate::store::telemetry::log_row::{self, ProxyLogRow};
 use crate::store::versions::{SCOPES, Scope, Version};
 
-const QUESTION: Duration = Duration::from_secs(60);
-const CHANGE: Duration = Duration::from_secs(60);
-/// The limit for many rows at once, or for waiting on another instance that migrates.
-const LONG: Duration = Duration::from_secs(900);
 /// How often a change is tried that fails because of a conflict with another instance.
 const TRIES: u32 = 5;
 
@@ -41,15 +36,15 @@ impl<C: Client> Remote<C> {
     }
 
     /// Begins a transaction. Beginning can be repeated, and reveals a connection that was lost while idle.
-    fn begin_within(&mut self, most: Duration) -> Result<()> {
-        self.session.run_again(most, async |client| client.script(C::WORDS.begin).await)
+    fn begin_within(&mut self, patience: Patience) -> Result<()> {
+        self.session.run_again(patience, async |client| client.script(C::WORDS.begin).await)
     }
 
     /// Ends the connection that was lost in the middle of a transaction: a server that has not noticed the loss
     /// still holds it, with all its locks.
     fn end_predecessor(&mut self) {
         let Some(lost) = self.session.take_lost() else { return };
-        let ended = self.session.run(QUESTION, async |client| client.end(&lost).await);
+        let ended = self.session.run(Patience::USUAL, async |client| client.end(&lost).await);
         if let Err(error) = ended {
             log::debug!("the previous connection could not be closed: {error}");
         }
@@ -59,7 +54,7 @@ impl<C: Client> Remote<C> {
     /// attempt's result is returned if the database has it.
     fn transaction<T: Default>(
         &mut self,
-        most: Duration,
+        patience: Patience,
         mark: Option<CommitMark>,
         work: impl AsyncFn(&mut C) -> Result<T>,
     ) -> Result<T> {
@@ -67,9 +62,9 @@ impl<C: Client> Remote<C> {
         let mut given = None;
         loop {
             self.end_predecessor();
-            self.begin_within(CHANGE)?;
+            self.begin_within(Patience::USUAL)?;
             let attempt = async |client: &mut C| attempt(client, mark.as_ref(), &work, &mut given).await;
-            let done = self.session.run(most, attempt);
+            let done = self.session.run(patience, attempt);
             tries += 1;
             match done {
                 Ok(()) => return Ok(given.unwrap_or_default()),
@@ -179,18 +174,19 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn mark_changes(&mut self) -> Result<()> {
-        self.marks = Some(self.session.run_again(QUESTION, async |client| CommitMarks::begin(client).await)?);
+        self.marks =
+            Some(self.session.run_again(Patience::USUAL, async |client| CommitMarks::begin(client).await)?);
         Ok(())
     }
 
     fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
         let args = bind(args, &[])?;
-        self.session.run_again(QUESTION, async |client| client.rows(sql, &args).await)
+        self.session.run_again(Patience::USUAL, async |client| client.rows(sql, &args).await)
     }
 
     fn apply(&mut self, statements: &[Statement], changed: &[Scope]) -> Result<Applied> {
         let mark = self.marks.as_mut().map(CommitMarks::next_change);
-        self.transaction(CHANGE, mark, async |client| {
+        self.transaction(Patience::USUAL, mark, async |client| {
             let outcomes = run(client, statements).await?;
             // Comes last, so that others who change the same scope only wait from here on.
             let versions = announce(client, changed).await?;
@@ -200,7 +196,7 @@ impl<C: Client> Connection for Remote<C> {
 
     fn write(&mut self, group: u64, rows: &[ProxyLogRow], statements: &[Statement], _: bool) -> Result<()> {
         let mark = self.marks.as_ref().map(|marks| marks.group(group));
-        self.transaction(CHANGE, mark, async |client| {
+        self.transaction(Patience::USUAL, mark, async |client| {
             for (rows, at_once) in log_row::parts(rows) {
                 insert(client, rows, at_once).await?;
             }
@@ -218,18 +214,18 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn begin(&mut self) -> Result<()> {
-        self.begin_within(CHANGE)?;
+        self.begin_within(Patience::USUAL)?;
         self.session.set_in_transaction(true);
         Ok(())
     }
 
     fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        self.session.run(LONG, async |client| run(client, statements).await)
+        self.session.run(Patience::LONG, async |client| run(client, statements).await)
     }
 
     fn end(&mut self, keep: bool) -> Result<()> {
         let end = if keep { "COMMIT" } else { "ROLLBACK" };
-        let ended = self.session.run(LONG, async |client| client.script(end).await);
+        let ended = self.session.run(Patience::LONG, async |client| client.script(end).await);
         self.session.set_in_transaction(false);
         ended
     }
@@ -245,11 +241,11 @@ impl<C: Client> Connection for Remote<C> {
     fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError> {
         let failed = |step| move |error| MigrateError { step, error };
         if C::WORDS.undoes_schema {
-            self.begin_within(LONG).map_err(failed("begin"))?;
+            self.begin_within(Patience::LONG).map_err(failed("begin"))?;
             self.session.set_in_transaction(true);
         }
         for Script { name, sql, note } in scripts {
-            let done = self.session.run(LONG, async |client| {
+            let done = self.session.run(Patience::LONG, async |client| {
                 client.step(sql).await?;
                 run(client, note.as_slice()).await.map(drop)
             });
@@ -264,7 +260,7 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn begin_snapshot(&mut self) -> Result<()> {
-        self.session.run_again(QUESTION, async |client| {
+        self.session.run_again(Patience::USUAL, async |client| {
             for sql in C::WORDS.begin_snapshot {
                 client.script(sql).await?;
             }
@@ -276,7 +272,7 @@ impl<C: Client> Connection for Remote<C> {
 
     fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied> {
         let mark = self.marks.as_mut().map(CommitMarks::next_change);
-        self.transaction(LONG, mark, async |client| {
+        self.transaction(Patience::LONG, mark, async |client| {
             staged::fill(client, file).await?;
             let outcomes = run(client, statements).await?;
             staged::clear(client).await?;
@@ -292,11 +288,11 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn advance_ids(&mut self) -> Result<()> {
-        self.session.run(LONG, async |client| advance_ids(client).await)
+        self.session.run(Patience::LONG, async |client| advance_ids(client).await)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
         let Some(marks) = self.marks.take() else { return Ok(()) };
-        self.session.run(QUESTION, async |client| marks.end(client).await)
+        self.session.run(Patience::USUAL, async |client| marks.end(client).await)
     }
 }

@@ -7,15 +7,33 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::client::{Client, Name};
 use crate::store::error::{Error, Result};
 
 /// How long connecting to a server may take at most.
 pub(super) const DIALLING: Duration = Duration::from_secs(5);
+/// How long an answer may take before a second connection shows whether the server still answers anything.
+const ASKED_AFTER: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// The longest time that a server which is alive may take.
+    pub most: Duration,
+    /// How long the server may meanwhile answer no new connection either.
+    pub silence: Duration,
+}
+
+impl Patience {
+    /// For work that somebody waits for: a server that hangs is noticed within ten seconds.
+    pub(super) const USUAL: Self = Self { most: Duration::from_secs(60), silence: Duration::ZERO };
+    /// For many rows at once, changes of the schema, and waiting for another instance that makes them.
+    pub(super) const LONG: Self = Self { most: Duration::from_secs(900), silence: Duration::from_secs(60) };
+}
 
 pub(super) struct Session<C: Client> {
     address: C::Address,
@@ -51,24 +69,33 @@ impl<C: Client> Session<C> {
         Ok(session)
     }
 
-    /// Runs `work` with the connection, with `most` as the time limit. A lost connection is dropped.
+    /// Runs `work` with the connection, as long as the patience lasts. A lost connection is dropped.
     pub(super) fn run<T>(
         &mut self,
-        most: Duration,
+        patience: Patience,
         work: impl AsyncFnOnce(&mut C) -> Result<T>,
     ) -> Result<T> {
         self.connect().map_err(as_unreachable)?;
         let Some(mut client) = self.client.take() else { return Err(unreachable("no connection")) };
         let runtime = self.runtime()?;
-        let done = runtime.block_on(async { timeout(most, work(&mut client)).await });
-        let done = done.unwrap_or_else(|_| {
-            Err(unreachable(&format!("the database did not answer within {} s", most.as_secs())))
+        let done = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                done = timeout(patience.most, work(&mut client)) => Some(done.unwrap_or_else(|_| {
+                    Err(unreachable(&format!("it did not answer within {} s", patience.most.as_secs())))
+                })),
+                () = hangs::<C>(&self.address, patience.silence) => None,
+            }
+        });
+        let done = done.unwrap_or_else(|| {
+            self.rests = Some((Instant::now(), LONGEST_PAUSE));
+            Err(unreachable("it does not answer, nor does it answer a new connection"))
         });
         match &done {
             Err(Error::Unreachable(_)) => {
                 // Its goodbye message needs the runtime.
-                let _guard = runtime.enter();
                 self.lost = Some(client.name().clone());
+                let _guard = self.runtime()?.enter();
                 drop(client);
             }
             _ => self.client = Some(client),
@@ -79,11 +106,11 @@ impl<C: Client> Session<C> {
     /// Runs work that may be done twice: once more if the connection turns out to be lost.
     pub(super) fn run_again<T>(
         &mut self,
-        most: Duration,
+        patience: Patience,
         mut work: impl AsyncFnMut(&mut C) -> Result<T>,
     ) -> Result<T> {
-        match self.run(most, async |client| work(client).await) {
-            Err(Error::Unreachable(_)) => self.run(most, async |client| work(client).await),
+        match self.run(patience, async |client| work(client).await) {
+            Err(Error::Unreachable(_)) => self.run(patience, async |client| work(client).await),
             done => done,
         }
     }
@@ -126,6 +153,20 @@ impl<C: Client> Session<C> {
                 self.rests = Some((Instant::now(), pause));
                 Err(error)
             }
+        }
+    }
+}
+
+/// Returns once the server has answered no new connection for this long. A refusal is an answer.
+async fn hangs<C: Client>(address: &C::Address, silence: Duration) {
+    let mut since = None;
+    loop {
+        sleep(ASKED_AFTER).await;
+        let asked_at = Instant::now();
+        match timeout(DIALLING, C::dial(address)).await {
+            Ok(_) => since = None,
+            Err(_) if since.get_or_insert(asked_at).elapsed() >= silence => return,
+            Err(_) => {}
         }
     }
 }

@@ -133,11 +133,23 @@ impl Readers {
         while let Some(request) = self.next() {
             let answer = match &mut connection {
                 Some(connection) => connection.select(&request.sql, &request.args),
-                None => (self.open)()
-                    .and_then(|opened| connection.insert(opened).select(&request.sql, &request.args)),
+                None => match (self.open)() {
+                    Ok(opened) => connection.insert(opened).select(&request.sql, &request.args),
+                    Err(error) => {
+                        self.fail_waiting(&error);
+                        Err(error)
+                    }
+                },
             };
             // The receiver is gone when the asking request was dropped.
             let _ = request.reply.send(answer);
+        }
+    }
+
+    /// Answers the queries that came while no connection could be opened: each would wait as long in its turn.
+    fn fail_waiting(&self, error: &Error) {
+        for waiting in std::mem::take(&mut self.state().waiting) {
+            let _ = waiting.reply.send(Err(error.clone()));
         }
     }
 

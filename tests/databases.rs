@@ -3,6 +3,7 @@
 mod copies;
 mod cut_off;
 mod hanging;
+mod hosts;
 mod outage;
 mod restored;
 mod saved;

@@ -1,20 +1,22 @@
 //! PostgreSQL, over its extended protocol with statements that are prepared once per connection.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use tokio_postgres::config::{Host, SslMode};
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use super::address::{ENCODE, ServerAddress};
 use super::client::{Client, Name, Words, name};
 use super::postgres_values::{Bound, Field};
 use super::remote::Remote;
-use super::session::unreachable;
+use super::session::{DIALLING, unreachable};
 use super::transport::{self, Transport};
 use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
@@ -56,13 +58,19 @@ pub(super) fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError
     let url = address
         .url
         .replace("sslmode=verify-full", "sslmode=require")
-        .replace("sslmode=verify-ca", "sslmode=require");
+        .replace("sslmode=verify-ca", "sslmode=require")
+        .replace("target_session_attrs=primary", "target_session_attrs=read-write");
     let mut config: Config = url.parse().map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         wrong_address(&format!("{error}{cause}. {ENCODE}"))
     })?;
     if config.get_hosts().is_empty() {
         return Err(wrong_address("it names no host"));
+    }
+    if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+        return Err(wrong_address(
+            "a server with target_session_attrs=read-only takes no changes: leave it out",
+        ));
     }
     config.ssl_mode(SslMode::Disable);
     if config.get_application_name().is_none() {
@@ -183,15 +191,22 @@ impl PostgresClient {
     }
 }
 
-/// Connects to the first host of the address that accepts the connection; returns the client, and the half that
-/// has to be polled.
+/// Connects to the first host of the address that accepts the connection, and changes if it may be a standby; returns the
+/// client, and the half that has to be polled. Each host has its share of the time for connecting.
 pub(super) async fn dial_any(address: &PostgresAddress) -> Result<(tokio_postgres::Client, Polled)> {
-    let mut last = unreachable("the address names no host");
-    for (index, host) in address.config.get_hosts().iter().enumerate() {
-        match dial_one(address, index, host).await {
-            Ok(dialled) => return Ok(dialled),
-            Err(error) => last = error,
+    let (mut last, mut is_any_silent) = (unreachable("the address names no host"), false);
+    let hosts = address.config.get_hosts();
+    let share = DIALLING / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+    for (index, host) in hosts.iter().enumerate() {
+        match timeout(share, dial_one(address, index, host)).await {
+            Ok(Ok(dialled)) => return Ok(dialled),
+            Ok(Err(error)) => last = error,
+            Err(_) => is_any_silent = true,
         }
+    }
+    if is_any_silent {
+        // The one that matters may be the silent one: the caller's limit of time ends this.
+        pending::<()>().await;
     }
     Err(last)
 }
@@ -204,7 +219,25 @@ async fn dial_one(
     let ports = address.config.get_ports();
     let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
     let transport = transport::dial(host, port, address.tls.as_ref()).await?;
-    address.config.connect_raw(transport, NoTls).await.map_err(failed)
+    let (client, mut connection) = address.config.connect_raw(transport, NoTls).await.map_err(failed)?;
+    let may_be_standby = address.config.get_hosts().len() > 1
+        || address.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite;
+    if may_be_standby && is_read_only(&client, &mut connection).await? {
+        return Err(unreachable("it accepts no changes, as a standby does"));
+    }
+    Ok((client, connection))
+}
+
+async fn is_read_only(client: &tokio_postgres::Client, connection: &mut Polled) -> Result<bool> {
+    let answer = tokio::select! {
+        answer = client.simple_query("SHOW transaction_read_only") => answer,
+        _ = connection => return Err(unreachable("it has closed the connection")),
+    };
+    let is_on = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
+        _ => false,
+    };
+    Ok(answer.map_err(failed)?.iter().any(is_on))
 }
 
 pub(super) fn failed(error: tokio_postgres::Error) -> Error {
@@ -232,6 +265,10 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
             Error::Unreachable(format!("it accepts no changes: {}", cause.message()))
         }
         SqlState::DISK_FULL => Error::Full(cause.message().to_owned()),
+        // Values that the server does not take: of a wrong form, against a constraint, or too large.
+        ref code if ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)) => {
+            Error::Refused(format!("{} (SQLSTATE {})", cause.message(), code.code()))
+        }
         SqlState::ADMIN_SHUTDOWN
         | SqlState::CRASH_SHUTDOWN
         | SqlState::CANNOT_CONNECT_NOW
@@ -243,7 +280,3 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         _ => Error::Database(format!("{} (SQLSTATE {})", cause.message(), cause.code().code())),
     }
 }
-        // Values that the server does not take: of a wrong form, against a constraint, or too large.
-        ref code if ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)) => {
-            Error::Refused(format!("{} (SQLSTATE {})", cause.message(), code.code()))
-        }

@@ -16,6 +16,7 @@ use super::draft::LeftList;
 use super::merged_sites::MergedSites;
 use super::old_password;
 use super::taken::{Context, Kind, TakenOver};
+use crate::site_url::without_user_info;
 
 /// A table: its name in the database, the name of its array in a backup, and its columns as named in the
 /// database.
@@ -224,12 +225,13 @@ fn open_passwords(arrays: &mut Map<String, Value>, context: &Context, list: &mut
     }
 }
 
-/// Names sites without a name by their addresses.
+/// Names sites without a name by their addresses, without a user name and password: names are shown.
 fn name_sites(arrays: &mut Map<String, Value>) {
     let Some(Value::Array(sites)) = arrays.get_mut("sites") else { return };
     for site in sites.iter_mut().filter(|site| site.is_object()) {
         if site["name"].as_str().is_none_or(|name| name.trim().is_empty()) {
-            site["name"] = site["url"].clone();
+            let bare = site["url"].as_str().and_then(without_user_info);
+            site["name"] = bare.map_or_else(|| site["url"].clone(), Value::from);
         }
     }
 }

@@ -233,3 +233,16 @@ fn broken_rows_of_metapis_database_are_left_out_and_its_double_sites_merged() {
         .collect();
     assert_eq!(json!(calls), json!([["m", 2], ["\u{fffd}", 1]]));
 }
+
+#[test]
+fn a_site_without_a_name_is_named_by_its_address_without_a_password() {
+    let sql = "INSERT INTO sites (id,name,url,platform) VALUES (3,' ','https://ann:of-the-site@neu.example','new-api')";
+    let moving = Move::of_database("hub.db", &format!("{} {sql}", hub(true)));
+    let printed = moving.import(&[]);
+    assert!(!printed.contains("of-the-site"), "{printed}");
+    let sites = list(&moving.start(), "/api/sites");
+    assert_eq!(
+        json!([sites[0]["name"], sites[0]["url"]]),
+        json!(["https://neu.example", "https://neu.example"])
+    );
+}

@@ -76,8 +76,16 @@ fn write(waiting: &Receiver<Entry>) {
     }
 }
 
+/// Returns a message as one line, whatever it contains: names of sites are in many messages, and a part of one must
+/// neither look like a line of its own, nor change what is shown, nor control the terminal.
 fn line(level: Level, message: fmt::Arguments<'_>) -> String {
-    format!("{} {level:<5} {message}\n", time::iso(time::now_ms()))
+    let mut line = format!("{} {level:<5} {message}", time::iso(time::now_ms()));
+    if line.contains(|c: char| c.is_control() || is_direction(c)) {
+        let kept = line.chars().filter(|c| !is_direction(*c));
+        line = kept.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    }
+    line.push('\n');
+    line
 }
 
 impl Log for Stderr {
@@ -87,11 +95,7 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let mut line = line(record.level(), *record.args());
-            // Names of sites are in many messages; a line must not be shown as another one.
-            if !line.is_ascii() {
-                line.retain(|c| !is_direction(c));
-            }
+            let line = line(record.level(), *record.args());
             let Some(background) = self.background.get() else {
                 let _ = io::stderr().write_all(line.as_bytes());
                 return;

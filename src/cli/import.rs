@@ -14,6 +14,7 @@ use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Report};
 use crate::config::Config;
 use crate::core::Core;
+use crate::one_line::is_direction;
 use crate::store;
 use crate::takeover::{self, Context, TakenOver};
 
@@ -221,7 +222,7 @@ fn summary(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> Strin
         text.push_str("\nNot taken:\n");
     }
     for left in &taken_over.left_out {
-        let _ = writeln!(text, "  {}: {}", left.place, left.reason);
+        let _ = writeln!(text, "  {}: {}", printable(&left.place), printable(&left.reason));
     }
     if taken_over.more_left_out > 0 {
         let _ = writeln!(text, "  and {} more", taken_over.more_left_out);
@@ -229,7 +230,8 @@ fn summary(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> Strin
     text
 }
 
-/// Removes control characters: names in a file are untrusted and could control the terminal.
+/// Removes control characters and those that change the direction of what follows: names in a file are untrusted and
+/// could control the terminal, or be shown as others.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
+    text.chars().filter(|c| !c.is_control() && !is_direction(*c)).collect()
 }

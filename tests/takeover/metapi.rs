@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Move, channel, channels, find, keys, list};
+use super::{Move, channel, channels, find, keys, list, run};
 
 /// Returns the tables of metapi's migrations; older files lack the columns passed to `newer`.
 fn hub(is_old: bool) -> String {
@@ -245,4 +245,20 @@ fn a_site_without_a_name_is_named_by_its_address_without_a_password() {
         json!([sites[0]["name"], sites[0]["url"]]),
         json!(["https://neu.example", "https://neu.example"])
     );
+}
+
+#[test]
+fn a_name_in_a_file_is_one_line_in_the_log_and_in_the_report() {
+    let site = json!({"id": 1, "name": "a\r\n2026-01-01T00:00:00.000Z ERROR b\u{1b}[2J\u{202e}", "url": "https://a.example",
+        "platform": "none", "customHeaders": "no headers"});
+    let document = json!({"version": "2.1", "timestamp": 1, "accounts": {"sites": [site], "accounts": [],
+        "accountTokens": [], "tokenRoutes": [], "routeChannels": [], "routeGroupSources": []}});
+    let moving = Move::of_text("backup.json", &document.to_string());
+    let finished = run(&moving.setup, &moving.home, &["import", moving.file.to_str().expect("a path")]);
+    assert!(finished.status.success(), "{}", finished.stderr);
+    let named: Vec<&str> = finished.stderr.lines().filter(|line| line.contains(" ERROR b")).collect();
+    assert!(matches!(named[..], [line] if line.contains(" WARN  site 1 (a  2026-")), "{}", finished.stderr);
+    assert!(finished.stdout.contains(" ERROR b[2J)"), "{}", finished.stdout);
+    let all = finished.stdout + &finished.stderr;
+    assert!(!all.contains(['\r', '\u{1b}', '\u{202e}']), "{all:?}");
 }

@@ -136,6 +136,24 @@ fn before_the_first_start_there_is_nothing_to_complain_of() {
 }
 
 #[test]
+fn a_database_that_was_in_use_and_is_empty_or_gone_is_a_failure_as_it_is_for_a_start() {
+    let (setup, home) = closed(&[]);
+    let file = home.data_dir().join("switchyard.db");
+    std::fs::write(&file, "").expect("emptied");
+    for what in ["empty", "gone"] {
+        let (findings, code) = examine(&setup, &home);
+        assert_eq!(
+            (code, &findings["database"][0]["result"]),
+            (Some(1), &json!("failed")),
+            "{what}: {findings:#?}"
+        );
+        let detail = findings["database"][0]["detail"].as_str().expect("a detail");
+        assert!(detail.contains("it was in use before"), "{what}: {detail}");
+        std::fs::remove_file(&file).unwrap_or_default();
+    }
+}
+
+#[test]
 fn the_database_that_the_settings_name_is_looked_at_too() {
     let home = Home::new();
     let mut gateway = Setup::default().start_in(home.clone());

@@ -66,19 +66,9 @@ fn at(report: &mut Report, options: &StoreOptions) -> DatabaseFindings {
 fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> DatabaseFindings {
     match path.metadata() {
         Ok(file) if file.len() > 0 => {}
-        Ok(_) => {
-            report.fine(CHECK, format!("{} is empty: the first start creates its tables", path.display()));
-            return DatabaseFindings::default();
-        }
+        Ok(_) => return of_no_data(report, path, "is empty: the first start creates its tables"),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            match restore::refuse_unfinished(path) {
-                Ok(()) => {
-                    let text = format!("{} does not exist yet: the first start creates it", path.display());
-                    report.fine(CHECK, text);
-                }
-                Err(error) => report.failed(CHECK, error.to_string()),
-            }
-            return DatabaseFindings::default();
+            return of_no_data(report, path, "does not exist yet: the first start creates it");
         }
         Err(error) => {
             report.failed(CHECK, format!("{}: {error}", path.display()));
@@ -90,6 +80,15 @@ fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Database
         Ok((inspection, integrity)) => read(report, options, &shown, inspection, integrity),
         Err(error) => failed(report, &shown, &error),
     }
+}
+
+/// Reports a database that is empty or missing: it is new, or a start is refused.
+fn of_no_data(report: &mut Report, path: &Path, what_follows: &str) -> DatabaseFindings {
+    match restore::refuse_unfinished(path).and_then(|()| inspect::refuse_emptied(path)) {
+        Ok(()) => report.fine(CHECK, format!("{} {what_follows}", path.display())),
+        Err(error) => report.failed(CHECK, error.to_string()),
+    }
+    DatabaseFindings::default()
 }
 
 fn of_server(report: &mut Report, options: &StoreOptions, shown: &str) -> DatabaseFindings {

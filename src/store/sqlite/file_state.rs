@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::location::Location;
+use super::location::{LOCK, Location, beside};
 use crate::store::error::OpenError;
 
 /// The mark in the lock file.
@@ -49,26 +49,21 @@ pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result
     let (Location::File(path), Some(lock)) = (location, lock) else {
         return Ok(FileState { path: PathBuf::new(), why: None, damaged: None });
     };
-    let unusable =
-        |error: std::io::Error| OpenError::Unusable(format!("cannot read {}: {error}", path.display()));
-    let mut word = Vec::new();
-    lock.take(64).read_to_end(&mut word).map_err(unusable)?;
-    let wal = wal_of(path);
-    let log = match File::open(&wal) {
-        Ok(file) => examine(file).map_err(unusable)?,
-        Err(_) => Log::Nothing,
-    };
-    let beside = |state| format!("there is {state} write-ahead log beside it, {}", wal.display());
-    let why = match log {
-        Log::Damaged => Some(beside("a damaged")),
-        Log::Committed => Some(beside("a")),
-        Log::Nothing => (word == IN_USE).then(|| "it was in use before".to_owned()),
-    };
-    let trace = FileState { path: path.clone(), why, damaged: (log == Log::Damaged).then_some(wal) };
+    let trace = FileState::read(path, lock)?;
     if location.is_empty() {
         trace.refuse_if_any()?;
     }
     Ok(trace)
+}
+
+/// Refuses an empty or missing database that has been in use, as a start does; changes nothing.
+pub fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let state = match File::open(beside(&real, LOCK)) {
+        Ok(lock) => FileState::read(path, lock),
+        Err(_) => FileState::read(path, io::empty()),
+    };
+    state?.refuse_if_any()
 }
 
 /// Writes the mark that the database is in use.
@@ -81,6 +76,26 @@ pub(in crate::store) fn leave(lock: Option<&File>) -> std::io::Result<()> {
 }
 
 impl FileState {
+    /// Reads the mark in the lock file, and the write-ahead log.
+    fn read(path: &Path, lock: impl Read) -> Result<Self, OpenError> {
+        let unusable =
+            |error: std::io::Error| OpenError::Unusable(format!("cannot read {}: {error}", path.display()));
+        let mut word = Vec::new();
+        lock.take(64).read_to_end(&mut word).map_err(unusable)?;
+        let wal = wal_of(path);
+        let log = match File::open(&wal) {
+            Ok(file) => examine(file).map_err(unusable)?,
+            Err(_) => Log::Nothing,
+        };
+        let beside = |state| format!("there is {state} write-ahead log beside it, {}", wal.display());
+        let why = match log {
+            Log::Damaged => Some(beside("a damaged")),
+            Log::Committed => Some(beside("a")),
+            Log::Nothing => (word == IN_USE).then(|| "it was in use before".to_owned()),
+        };
+        Ok(Self { path: path.to_owned(), why, damaged: (log == Log::Damaged).then_some(wal) })
+    }
+
     /// Refuses a database without any table that has been in use.
     pub fn check(&self, connection: &Connection) -> Result<(), OpenError> {
         let unusable = |error: rusqlite::Error| {

@@ -20,6 +20,9 @@ const TURN: i32 = 1000;
 /// The ending of the name of a database that is being restored.
 pub(in crate::store) const RESTORING: &str = ".restoring";
 
+/// The ending of the name of a database's lock file.
+pub(super) const LOCK: &str = ".lock";
+
 /// The location of the SQLite database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum Location {
@@ -101,7 +104,7 @@ pub(in crate::store) fn lock_path(path: &Path) -> Result<File, OpenError> {
     }
     // A database that is reached through a link is still one database.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let lock_path = beside(&real, ".lock");
+    let lock_path = beside(&real, LOCK);
     let lock = private(&lock_path).map_err(|error| unusable(&lock_path, &error))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

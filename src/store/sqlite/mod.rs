@@ -8,7 +8,7 @@
 //! | `wal_sync` | the thread that syncs log rows to disk after the writer's commit |
 
 pub(super) mod connection;
-mod file_state;
+pub(super) mod file_state;
 pub(super) mod location;
 pub(super) mod open;
 mod wal_sync;

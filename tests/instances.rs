@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::paths::CHAT;
 use crate::support::{
-    self, Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream,
+    self, Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream, wire,
 };
 
 const MODEL: &str = "model-shared";
@@ -454,4 +454,46 @@ fn a_login_may_end_at_another_instance_than_it_began_at() {
     // The database holds only sealed details, so its readers cannot complete a login.
     let details = home.database().texts("SELECT details FROM oauth_sessions");
     assert!(details.len() == 2 && details.iter().all(|text| text.starts_with("enc:")), "{details:?}");
+}
+
+#[test]
+fn a_conversation_goes_on_at_another_instance_although_the_record_of_its_answer_is_late() {
+    let home = Home::new();
+    let Some(server) = home.server() else { return };
+    let [first, second] = instances(&home, &Setup::default());
+    let upstream = Upstream::start(&[MODEL]);
+    first.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    // Where there are several keys, an id that was given to nobody is refused.
+    for name in ["ann", "bob"] {
+        let key = json!({"name": name, "key": format!("sk-managed-key-of-{name}"), "supportedModels": ["*"]});
+        first.admin().post("/api/downstream-keys", &key).expect(200);
+    }
+    let [at_first, at_second] = [&first, &second].map(|gateway| gateway.with_token("sk-managed-key-of-ann"));
+    let asked = json!({"model": MODEL, "stream": true, "input": "One"});
+    support::eventually("the second serves the key", || {
+        (at_second.post("/v1/responses", &asked).status == 200).then_some(())
+    });
+    // The record can be read and not written.
+    let (lock, is_locked) = match server.kind() {
+        "postgres" => (
+            "BEGIN; LOCK TABLE proxy_response_ids IN SHARE MODE; SELECT pg_sleep(0.5)",
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'",
+        ),
+        _ => (
+            "LOCK TABLES proxy_response_ids READ; SELECT SLEEP(0.5); UNLOCK TABLES",
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep'",
+        ),
+    };
+    let events =
+        wire::response_events(MODEL).into_iter().map(|event| event.replace("resp_stub", "resp_late"));
+    upstream.answer_once("/v1/responses", Reply::events(events));
+    thread::scope(|scope| {
+        scope.spawn(|| server.open().run(lock));
+        support::eventually("the table is locked", || (server.open().number(is_locked) > 0).then_some(()));
+        let one = at_first.post("/v1/responses", &asked);
+        assert!(one.status == 200 && one.text().contains("resp_late"), "{}", one.text());
+        let two = json!({"model": MODEL, "input": "Two", "previous_response_id": "resp_late"});
+        at_second.post("/v1/responses", &two).expect(200);
+    });
+    assert_eq!(upstream.last("/v1/responses").json()["previous_response_id"], "resp_late");
 }

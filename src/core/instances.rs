@@ -19,6 +19,11 @@ impl Core {
         all
     }
 
+    /// Whether there are other instances on this database, as far as is known.
+    pub fn has_others(&self) -> bool {
+        self.instances.load().iter().any(|one| one.id != self.instance)
+    }
+
     /// Registers this instance with the others, and reads which there are.
     pub async fn report_alive(&self) -> store::Result<()> {
         let all = instances::report_alive(&self.store, &self.as_instance()).await?;

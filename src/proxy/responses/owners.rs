@@ -10,6 +10,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use crate::core::Core;
 use crate::dialect::responses::{BareItem, PREVIOUS, bare_items, may_have_item_ids};
@@ -34,6 +37,10 @@ const ITEM: &str = "item_reference";
 
 /// The maximum number of items of one answer that are bound.
 const MAX_BOUND_ITEMS: usize = 256;
+
+/// The waits, in milliseconds, between looks for an answer that another instance may have given a moment ago: its client
+/// goes on as soon as the stream has ended, and the record of its id is written with the log.
+const WAITS_FOR_RECORD_MS: [u64; 4] = [100, 200, 400, 800];
 
 /// The key that asked for an answer, and the model that it asked for.
 #[derive(Clone, Copy)]
@@ -250,7 +257,10 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
     let holder = match proxy.response_owners.holder(&id) {
         Some(holder) => Some(holder),
         None if id.len() > MAX_ID => None,
-        None => stored_holder(proxy, call, &id).await?,
+        None => match stored_holder(proxy, call, &id).await? {
+            None if member == PREVIOUS && proxy.core.has_others() => late_holder(proxy, call, &id).await?,
+            found => found,
+        },
     };
     match holder {
         Some(holder) if holder == IdOwner::Key(call.key_id) => {
@@ -314,6 +324,17 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Id
         proxy.response_owners.give(id, holder, None);
     }
     Ok(Some(holder))
+}
+
+/// Looks again for the holder of an answer's id that the database does not have yet.
+async fn late_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<IdOwner>, Response> {
+    for wait in WAITS_FOR_RECORD_MS {
+        sleep(Duration::from_millis(wait)).await;
+        if let Some(holder) = stored_holder(proxy, call, id).await? {
+            return Ok(Some(holder));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the member with an id that an upstream may not be sent: the id was given to nobody here, and another key,

@@ -110,7 +110,7 @@ pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, ConversionError> 
 }
 
 /// Reads the wish for thinking: `reasoning_effort`, or the objects `reasoning` and `thinking` of aggregators and
-/// other vendors.
+/// other vendors. Thinking that is only switched on has the effort that is usual where none is named.
 fn reasoning<'a>(body: &Node<'a>) -> Reasoning<'a> {
     let effort = body.get("reasoning_effort").or(body.path(&["reasoning", "effort"]));
     let effort = effort.and_then(Node::str).and_then(|word| Effort::parse(&word));
@@ -118,8 +118,10 @@ fn reasoning<'a>(body: &Node<'a>) -> Reasoning<'a> {
     let budget = budgets.iter().find_map(|path| body.path(path)?.u64());
     let summary = body.get("reasoning_summary").or(body.path(&["reasoning", "summary"]));
     let thinking = body.path(&["thinking", "type"]).and_then(Node::str);
-    let off = thinking.as_deref() == Some("disabled")
-        || body.path(&["reasoning", "enabled"]).and_then(Node::bool) == Some(false);
+    let enabled = body.path(&["reasoning", "enabled"]).and_then(Node::bool);
+    let off = thinking.as_deref() == Some("disabled") || enabled == Some(false);
+    let on = matches!(thinking.as_deref(), Some("enabled" | "adaptive")) || enabled == Some(true);
+    let effort = effort.or((on && budget.is_none()).then_some(Effort::Medium));
     let wanted = budget.is_some_and(|budget| budget > 0) || effort.is_some_and(|it| it != Effort::None);
     Reasoning {
         effort,

@@ -141,6 +141,10 @@ fn older_and_foreign_spellings_are_understood() {
         (json!({"reasoning":{"max_tokens":9000}}), json!({"reasoning_effort":"high"})),
         (json!({"thinking":{"type":"enabled","budget_tokens":1024}}), json!({"reasoning_effort":"low"})),
         (json!({"thinking":{"type":"disabled"}}), json!({})),
+        (json!({"thinking":{"type":"enabled"}}), json!({"reasoning_effort":"medium"})),
+        (json!({"thinking":{"type":"enabled"},"reasoning_effort":"low"}), json!({"reasoning_effort":"low"})),
+        (json!({"reasoning":{"enabled":true}}), json!({"reasoning_effort":"medium"})),
+        (json!({"reasoning":{"enabled":true,"max_tokens":9000}}), json!({"reasoning_effort":"high"})),
         (json!({"reasoning_effort":"extreme"}), json!({})),
         (
             json!({"functions":[{"name":"f"}],"function_call":{"name":"f"}}),
@@ -236,6 +240,7 @@ fn clients_that_ask_for_thinking_get_it_to_keep() {
     for (members, encrypted) in [
         (json!({"reasoning_effort":"high"}), true),
         (json!({"reasoning":{"max_tokens":1}}), true),
+        (json!({"thinking":{"type":"enabled"}}), true),
         (json!({"reasoning_effort":"none"}), false),
         (json!({"thinking":{"type":"disabled"},"reasoning_effort":"high"}), false),
         (json!({}), false),

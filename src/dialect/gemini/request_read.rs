@@ -199,7 +199,9 @@ pub(super) fn openai_reasoning<'a>(body: &Node<'a>) -> Option<Reasoning<'a>> {
 
 fn format<'a>(config: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {
     const OWN: &str = "generationConfig.responseSchema";
-    let schema = match member::get(config, "responseJsonSchema") {
+    let text = response_formats(config).iter().find_map(|format| member::get(format, "text"));
+    let of_text = |name: &str| text.and_then(|text| member::get(text, name));
+    let schema = match member::get(config, "responseJsonSchema").or_else(|| of_text("schema")) {
         Some(schema) => Some(schema.json()),
         None => {
             member::get(config, "responseSchema").map(|own| tools_read::json_schema(own, OWN)).transpose()?
@@ -208,8 +210,18 @@ fn format<'a>(config: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> 
     if schema.is_some() {
         return Ok(Some(Format::JsonSchema { name: None, description: None, schema, strict: None }));
     }
-    let mime = member::get(config, "responseMimeType").and_then(Node::str);
-    Ok((mime.as_deref() == Some("application/json")).then_some(Format::JsonObject))
+    let mime = member::get(config, "responseMimeType").or_else(|| of_text("mimeType")).and_then(Node::str);
+    let is_json = matches!(mime.as_deref(), Some("application/json" | "APPLICATION_JSON"));
+    Ok(is_json.then_some(Format::JsonObject))
+}
+
+/// Returns the forms of output that `responseFormat` asks for: it is one, or a list with one for each kind of output.
+fn response_formats<'n, 'a>(config: &'n Node<'a>) -> &'n [Node<'a>] {
+    match member::get(config, "responseFormat") {
+        Some(list) if list.is_array() => list.items(),
+        Some(format) => std::slice::from_ref(format),
+        None => &[],
+    }
 }
 
 /// Names the members that only this dialect has: answers in pictures or sound, and content stored at Google.
@@ -217,8 +229,11 @@ fn native(body: &Node<'_>, config: Option<&Node<'_>>) -> Vec<&'static str> {
     let modalities = config.map_or(&[][..], |config| member::items(config, "responseModalities"));
     let is_text = |modality: &Node<'_>| modality.str().is_some_and(|word| word.eq_ignore_ascii_case("text"));
     let speaks = config.is_some_and(|config| member::get(config, "speechConfig").is_some());
+    let formats = config.map_or(&[][..], response_formats);
+    let is_for_text = |format: &Node<'_>| format.members().iter().all(|(kind, _)| kind == "text");
     let context = [
         ("cachedContent", member::get(body, "cachedContent").is_some()),
+        ("responseFormat", !formats.iter().all(is_for_text)),
         ("responseModalities", !modalities.iter().all(is_text)),
         ("speechConfig", speaks),
     ];

@@ -227,11 +227,27 @@ fn both_spellings_are_read() {
 }
 
 #[test]
+fn a_form_of_text_is_read_where_newer_clients_write_it() {
+    let schema = json!({"type":"object"});
+    let wanted = with(json!({"responseMimeType":"application/json","responseJsonSchema":schema}));
+    for format in [
+        json!({"text":{"mimeType":"APPLICATION_JSON","schema":schema}}),
+        json!([{"text":{"mimeType":"application/json","schema":schema}}]),
+    ] {
+        assert_eq!(through(&with(json!({"responseFormat":format})), "m"), Ok(wanted.clone()));
+    }
+    let without_schema = with(json!({"response_format":[{"text":{"mime_type":"APPLICATION_JSON"}}]}));
+    let wanted = with(json!({"responseMimeType":"application/json"}));
+    assert_eq!(through(&without_schema, "m"), Ok(wanted));
+}
+
+#[test]
 fn what_only_google_has_is_had_nowhere_else() {
     for (body, field) in [
         (json!({"cachedContent":"cachedContents/1"}), "cachedContent"),
         (json!({"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}), "responseModalities"),
         (json!({"generationConfig":{"speechConfig":{}}}), "speechConfig"),
+        (json!({"generationConfig":{"responseFormat":[{"text":{}},{"image":{}}]}}), "responseFormat"),
         (json!({"contents":[{"parts":[{"executableCode":{"code":"1"}}]}]}), "executableCode"),
         (
             json!({"contents":[{"parts":[{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/1"}}]}]}),
@@ -252,7 +268,8 @@ fn what_only_google_has_is_had_nowhere_else() {
     run["tools"] = json!([{"codeExecution":{}}]);
     let refused = ConversionError::unsupported_form("tools", "of the type codeExecution");
     assert_eq!(through(&run, "m"), Err(refused));
-    let text = with(json!({"responseModalities":["Text"]}));
+    let text =
+        with(json!({"responseModalities":["Text"],"responseFormat":{"text":{"mimeType":"text/plain"}}}));
     assert!(through(&text, "m").is_ok());
 }
 

@@ -205,6 +205,21 @@ fn a_limit_is_sent_under_its_other_name_where_an_upstream_wants_that() {
 }
 
 #[test]
+fn a_wish_for_reasoning_in_the_form_of_aggregators_becomes_the_effort_that_openai_takes() {
+    let upstream = Upstream::with_one_path(MODEL, CHAT);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
+    upstream.answer_once(CHAT, refusal("Unknown parameter: 'reasoning'."));
+    let mut body = json!({"model": MODEL, "reasoning": {"effort": "low", "exclude": true},
+        "messages": [{"role": "user", "content": "Which way?"}]});
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(CHAT).iter().map(|asked| asked.json()).collect();
+    assert_eq!(asked[0], body, "first as the client wrote it");
+    body.as_object_mut().expect("an object").remove("reasoning");
+    body["reasoning_effort"] = json!("low");
+    assert_eq!(asked[1..], [body]);
+}
+
+#[test]
 fn what_a_model_of_googles_does_not_take_is_left_out() {
     let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
     let path = format!("/v1beta/models/{MODEL}:generateContent");

@@ -173,6 +173,7 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &'static str) -> Optio
             return without_in_tools(body, member);
         }
         EFFORT if dialect == Dialect::Messages => return without_effort(body),
+        REASONING if dialect == Dialect::Chat => return without_reasoning_of_chat(body),
         _ if OF_CHAT_MESSAGES.contains(&member) && dialect == Dialect::Chat => {
             return chat::without_in_messages(body, member);
         }
@@ -199,6 +200,17 @@ fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     let left = edit(body.raw(), &[], &[REASONING]).into_owned();
     let included = Node::parse(&left).ok().and_then(|left| without_encrypted(&left));
     Some(included.unwrap_or_else(|| Bytes::from(left)))
+}
+
+/// Removes the reasoning of earlier answers; aggregators' wish for reasoning becomes the effort that OpenAI takes.
+fn without_reasoning_of_chat(body: &Node<'_>) -> Option<Bytes> {
+    let Some(wish) = body.get(REASONING) else { return chat::without_in_messages(body, REASONING) };
+    let name = "reasoning_effort";
+    let effort = wish.get(EFFORT).filter(|_| body.get(name).is_none());
+    let set: Vec<_> = effort.map(|effort| (name, effort.raw())).into_iter().collect();
+    let left = edit(body.raw(), &set, &[REASONING]).into_owned();
+    let silent = Node::parse(&left).ok().and_then(|left| chat::without_in_messages(&left, REASONING));
+    Some(silent.unwrap_or_else(|| Bytes::from(left)))
 }
 
 /// Removes `reasoning.summary`; the model thinks as much as before.
@@ -527,6 +539,9 @@ mod tests {
             Some(r#"{"messages":[{"a":1, "b":2},{"tool_calls":[{"id":"c"}]}],"z":1}"#)
         );
         assert_eq!(cut(Dialect::Chat, given, "reasoning_content"), None);
+        let asked = r#"{"reasoning":{"effort":"low","exclude":true},"messages":[{"reasoning":"t"}]}"#;
+        let plain = r#"{"messages":[{}],"reasoning_effort":"low"}"#;
+        assert_eq!(cut(Dialect::Chat, asked, "reasoning").as_deref(), Some(plain));
         for (member, body, wanted) in [
             (
                 "reasoning",

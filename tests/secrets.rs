@@ -12,6 +12,8 @@ const MISTYPED: &str = "sk-mistyped-by-a-person-4711";
 const HEADER_SECRET: &str = "header-secret-1a2b3c";
 const PROXY_PASSWORD: &str = "proxy-password-9z8y7x";
 
+const RUNTIME: &str = "/api/settings/runtime";
+
 const SECRETS: [&str; 9] = [
     KEY,
     SECOND_KEY,
@@ -54,6 +56,11 @@ fn busy_gateway() -> (Gateway, Upstream, Vec<Value>) {
     let path = format!("/api/accounts/{}", account["id"]);
     keep(admin.put(&path, &json!({"apiToken": SECOND_KEY})));
 
+    let bot = format!("https://bot:{PROXY_PASSWORD}@bot.example");
+    keep(admin.put(RUNTIME, &json!({"telegramApiBaseUrl": bot})));
+    let draft = format!("https://dav:{PROXY_PASSWORD}@dav.example/backup.json");
+    keep(admin.put("/api/settings/backup/webdav", &json!({"fileUrl": draft})));
+
     keep(gateway.client().chat(MODEL));
     keep(gateway.anyone().get(&format!("/v1/models?key={PROXY_TOKEN}")));
     keep(gateway.anyone().get(&format!("/v1/models?key={MISTYPED}")));
@@ -81,6 +88,8 @@ fn busy_gateway() -> (Gateway, Upstream, Vec<Value>) {
         "/api/tasks",
         "/api/stats/proxy-logs",
         "/api/settings/auth/info",
+        "/api/settings/backup/webdav",
+        RUNTIME,
         "/api/events",
         "/metrics",
     ] {
@@ -141,7 +150,7 @@ fn a_stored_credential_is_sealed_and_a_copy_in_another_column_would_not_open() {
 fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
     let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     let admin = gateway.admin();
-    let settings = "/api/settings/runtime";
+    let settings = RUNTIME;
     admin.put(settings, &json!({"smtpPass": "a-former-password"})).expect(200);
     let shown = admin.get(settings).expect(200)["smtpPassMasked"].clone();
     admin.put(settings, &json!({"smtpPass": "the-password-of-another"})).expect(200);
@@ -157,6 +166,7 @@ fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
         (settings, json!({"smtpPass": shown})),
         (settings, json!({"systemProxyUrl": "http://jim:****@p.example:1"})),
         (settings, json!({"webhookUrl": "https://former.example/****"})),
+        (settings, json!({"telegramApiBaseUrl": "https://jim:****@bot.example"})),
         (site, json!({"customHeaders": {"x-api-secret": "a-fo****alue"}})),
         (site, json!({"proxyUrl": "http://jim:****@p.example:1"})),
         ("/api/accounts/1", json!({"proxyUrl": "http://jim:****@p.example:1"})),
@@ -168,4 +178,16 @@ fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
     }
     let kept = admin.get("/api/settings/backup/export").expect(200).to_string();
     assert!(kept.contains("the-password-of-another") && kept.contains("the-value-of-another"));
+}
+
+#[test]
+fn the_password_in_the_address_of_a_bot_stays_when_its_mask_comes_back() {
+    let gateway = Gateway::start();
+    let admin = gateway.admin();
+    admin.put(RUNTIME, &json!({"telegramApiBaseUrl": "https://bot:a-password@bot.example/"})).expect(200);
+    let shown = admin.get(RUNTIME).expect(200)["telegramApiBaseUrl"].clone();
+    assert_eq!(shown, "https://bot:****@bot.example");
+    admin.put(RUNTIME, &json!({"telegramApiBaseUrl": shown, "telegramChatId": "5"})).expect(200);
+    let kept = admin.get("/api/settings/backup/export").expect(200).to_string();
+    assert!(kept.contains("https://bot:a-password@bot.example"), "{kept}");
 }

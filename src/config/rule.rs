@@ -63,7 +63,7 @@ pub enum Rule {
     ProxyToken,
     /// The target of notifications; checked when its channel is enabled. May hold a key in its path.
     Target,
-    /// The address of a bot API; blank for the public one.
+    /// The address of a bot API; blank for the public one. May hold a password before its host.
     BotApi,
     /// The id of a topic: digits in a text, or blank.
     Topic,
@@ -123,7 +123,7 @@ impl Rule {
         let text = value.as_str().map(str::trim).unwrap_or_default();
         match self {
             Self::Secret | Self::ProxyToken => mask::is_of_secret(text),
-            Self::Proxy => mask::is_of_proxy_url(text),
+            Self::Proxy | Self::BotApi => mask::is_of_proxy_url(text),
             Self::Target => mask::is_of_target(text),
             _ => false,
         }

@@ -8,6 +8,7 @@ use super::UnusableMember;
 use crate::cron::Cron;
 use crate::mask;
 use crate::routing::BaseUrl;
+use crate::site_url::without_user_info;
 
 /// The name of the setting in the store.
 pub const WEBDAV_KEY: &str = "backup_webdav_config_v1";
@@ -67,6 +68,10 @@ impl WebDav {
         }
         Cron::parse(&self.auto_sync_cron)
             .map_err(|why| UnusableMember::new("autoSyncCron", format!("cron expression: {why}")))?;
+        if without_user_info(&self.file_url).is_some() {
+            let expected = "address without user name and password: those are members of their own";
+            return Err(UnusableMember::new("fileUrl", expected));
+        }
         // While it is disabled, the address may be a draft.
         if !self.enabled {
             return Ok(());

@@ -96,7 +96,7 @@ fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
     let (Some(sent), Some(held)) = (sent.as_str().map(str::trim), held.as_str()) else { return false };
     match rule {
         Rule::Secret | Rule::ProxyToken => secrets::is_echo(sent, Some(held)),
-        Rule::Proxy => secrets::is_proxy_echo(sent, Some(held)),
+        Rule::Proxy | Rule::BotApi => secrets::is_proxy_echo(sent, Some(held)),
         Rule::Target => secrets::is_target_echo(sent, held),
         _ => false,
     }

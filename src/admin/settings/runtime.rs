@@ -94,7 +94,7 @@ fn shown(core: &Core, request: &Request) -> Map<String, Value> {
             Rule::Secret | Rule::ProxyToken => {
                 (format!("{}Masked", setting.field), secrets::mask(text).into())
             }
-            Rule::Proxy => (setting.field.to_owned(), secrets::mask_proxy_url(text).into()),
+            Rule::Proxy | Rule::BotApi => (setting.field.to_owned(), secrets::mask_proxy_url(text).into()),
             Rule::Target => (setting.field.to_owned(), secrets::mask_target(text).into()),
             _ => (setting.field.to_owned(), value.clone()),
         };
@@ -140,7 +140,8 @@ fn event(change: &Change) -> Option<NewEvent> {
 }
 
 fn item(field: &str, rule: Rule, value: &Value) -> String {
-    let is_secret = matches!(rule, Rule::Secret | Rule::ProxyToken | Rule::Proxy | Rule::Target);
+    let is_secret =
+        matches!(rule, Rule::Secret | Rule::ProxyToken | Rule::Proxy | Rule::Target | Rule::BotApi);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if is_secret || text.chars().count() > MAX_EVENT_VALUE {
         return field.to_owned();

@@ -37,6 +37,7 @@ pub const SETTINGS: &[&str] = &[
     "webhook_url",
     "bark_url",
     "serverchan_key",
+    "telegram_api_base_url",
     "telegram_bot_token",
     "smtp_pass",
     "db_url",

@@ -34,6 +34,7 @@ impl App {
         proxy::watch_batches(&proxy);
         proxy.follow_session_limit();
         let admin = Admin::new(&core, &jobs, &proxy, admin::table_of_routes());
+        admin.read_former_statistics().await;
         let service = Arc::new(Service::new(&core, &proxy, &admin));
         Ok(Self { core, jobs, proxy, admin, service })
     }

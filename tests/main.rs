@@ -111,6 +111,7 @@ mod site_concurrency;
 mod sites;
 mod small_surfaces;
 mod stats;
+mod stored_answers;
 mod streaming;
 mod stub;
 mod sub2api_refresh;

@@ -22,7 +22,8 @@
 //! | `playground` | requests to the proxy that an operator sends from the console |
 //! | `schema`, `client_schema`, `openapi` | descriptions of requests and responses; the client routes; the OpenAPI document |
 //! | `copying` | refuses changes while everything is copied into another database |
-//! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request`, `arrival`, `timed_cache` | shared by all resources |
+//! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request`, `arrival` | shared by all resources |
+//! | `timed_cache`, `stored_answers` | answers that are kept for a while; those that survive a restart |
 //!
 //! In a folder, `handlers` handles the resource as a whole, `input` reads its fields and `view` shows them.
 //! A handler returns a response or an error. A change commits, publishes, then answers.
@@ -60,6 +61,7 @@ mod settings;
 pub mod sites;
 mod state;
 mod stats;
+mod stored_answers;
 mod table;
 mod tasks;
 mod timed_cache;

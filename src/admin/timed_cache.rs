@@ -79,6 +79,12 @@ impl<K: Clone + Eq + Hash, V: Clone + Send + Sync + 'static> TimedCache<K, V> {
         lock(&self.entries).clear();
     }
 
+    /// Keeps a value that was made this long ago.
+    pub fn put(&self, key: K, value: V, age: Duration) {
+        let made = Instant::now().checked_sub(age).map(|at| (value, at));
+        *lock(&self.entry(key).made) = made;
+    }
+
     /// Returns the value under this key, if there is one of at most this age.
     pub fn peek(&self, key: &K, fresh: Duration) -> Option<V> {
         let entry = lock(&self.entries).get(key)?.clone();

@@ -85,6 +85,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(102, "0102_extra_channels"),
     step!(103, "0103_checkin_reason"),
     step!(104, "0104_route_unit_indexes"),
+    step!(105, "0105_admin_snapshots"),
 ];
 
 /// Returns the number of the last step.

@@ -14,6 +14,7 @@
 //! | `seal/` | credentials at rest, and their keys |
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | `journal` | which rows that routing depends on have changed |
+//! | `lists_version`, `admin_snapshots` | whether what lists show has changed; answers that outlive the process |
 //! | `read_view` | reading everything as of one moment |
 //! | `staging/` | staging many incoming rows, and comparing them with the stored ones |
 //! | `copies`, `restore` | making whole copies of the database; restoring one where there is none |
@@ -31,6 +32,7 @@
 
 mod account_state;
 pub mod accounts;
+pub mod admin_snapshots;
 pub mod amend;
 pub mod announcements;
 pub mod availability;
@@ -59,6 +61,7 @@ pub mod key_days;
 pub mod key_usage;
 pub mod keys;
 pub mod leases;
+mod lists_version;
 pub mod log_sums;
 pub mod logins;
 mod migrate;

@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::admin_snapshots;
 use super::connection::Connection;
 use super::error::{Error, OpenError, Result};
 use super::instances;
@@ -36,7 +37,8 @@ const LARGE: &[&str] =
 const TOGETHER: usize = 40;
 
 /// Tables that only matter to running processes and are not copied.
-const NOT_COPIED: &[&str] = &["job_leases", "cache_versions", "instances", "writer_marks"];
+const NOT_COPIED: &[&str] =
+    &["job_leases", "cache_versions", "instances", "writer_marks", admin_snapshots::TABLE];
 pub const POINTER: [&str; 3] = ["db_type", "db_url", "db_ssl"];
 
 /// The address of a database.
@@ -331,6 +333,7 @@ fn copied_tables() -> impl DoubleEndedIterator<Item = &'static Table> {
 }
 
 fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+    target.run(&[admin_snapshots::delete_all()])?;
     for table in copied_tables().rev() {
         target.run(&[Statement::new(format!("DELETE FROM {}", table.name), Vec::new())])?;
     }

@@ -44,6 +44,7 @@ pub(super) const TABLES: &[&str] = &[
     "job_leases",
     "job_runs",
     "notification_throttle",
+    "admin_snapshots",
 ];
 
 /// Empties every table in one transaction and saves this admin token. The keys that seal secrets stay, and ids

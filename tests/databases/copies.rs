@@ -8,8 +8,8 @@ use super::turns::Preparing;
 use crate::support::{self, Gateway, Home, Setup};
 
 /// Tables of running processes, and the record of the schema's steps.
-const NOT_COPIED: [&str; 5] =
-    ["job_leases", "cache_versions", "instances", "writer_marks", "schema_migrations"];
+const NOT_COPIED: [&str; 6] =
+    ["job_leases", "cache_versions", "instances", "writer_marks", "admin_snapshots", "schema_migrations"];
 
 fn on_sqlite() -> Setup {
     Setup::default().on_sqlite()

@@ -1,8 +1,8 @@
 //! `/api/accounts`: the snapshot list, delete and batch.
 //!
-//! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs behind it. Every
-//! committed change publishes a new routing snapshot, and a list made from an older one is never served: an operator
-//! always sees the latest change. A page of the list (`limit`, `offset`; `X-Total-Count` is the number of accounts) is
+//! The list is kept: fresh for 15 s, then served stale for up to 90 s while one reload runs behind it. It survives a
+//! restart. Every committed change publishes a new routing snapshot, and a list made from an older one is never served:
+//! an operator always sees the latest change. A page of the list (`limit`, `offset`; `X-Total-Count` is the number of accounts) is
 //! read for each request, with the sites of its accounts.
 
 use std::collections::{HashMap, HashSet};
@@ -27,6 +27,7 @@ use crate::admin::paging::{self, Page};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::view::SiteView;
+use crate::admin::stored_answers;
 use crate::admin::timed_cache::Ask;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
@@ -36,6 +37,7 @@ use crate::jobs::balances::income;
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::admin_snapshots::Origin;
 use crate::store::sites;
 use crate::store::{availability, checkins, spend};
 use crate::time::{iso, local_day, local_day_start, now_ms};
@@ -55,6 +57,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         paging::tell_total(&mut response, total);
         return Ok(response);
     }
+    admin.read_former_list().await;
     let key = ListKey::of(&admin.core);
     let ask = Ask {
         fresh: FRESH,
@@ -63,7 +66,12 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         what: "the list of accounts",
     };
     let core = admin.core.clone();
-    let load = async move { Ok(read(&core, Page::of(&Query::default())).await?.0) };
+    let load = async move {
+        let origin = Origin::note(&core.store).await?;
+        let (body, _) = read(&core, Page::of(&Query::default())).await?;
+        stored_answers::put(&core, stored_answers::ACCOUNTS.to_owned(), origin, body.clone());
+        Ok(body)
+    };
     let (body, origin) = admin.accounts_list.get(&admin.core.background, key, ask, load).await?;
     Ok(answer(body, origin.as_str()))
 }

@@ -20,7 +20,7 @@ use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };
 use crate::store::sites::{self, SiteRow};
-use crate::store::{self, Store, debug_traces};
+use crate::store::{self, Store, admin_snapshots, debug_traces};
 use crate::time::{self, Millis, now_ms};
 
 /// The list of the log: a page of its rows, the options of its filters, or both.
@@ -110,6 +110,7 @@ pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     admin.core.store.flush().await;
     // Rows that arrive in the meantime stay: under load a moving end would never be reached.
     let deleted = proxy_logs::prune(&admin.core.store, now_ms() + 1).await?;
+    admin.core.store.batch(vec![admin_snapshots::void(&admin.core.store)]).await?;
     admin.stats.clear();
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }

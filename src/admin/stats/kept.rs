@@ -1,4 +1,4 @@
-//! Statistics that are kept for a while: dashboards ask often, and the sums are costly.
+//! Statistics that are kept for a while, also over a restart: dashboards ask often, and the sums are costly.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,8 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::admin::errors::Result;
+use crate::admin::stored_answers;
 use crate::admin::timed_cache::{Ask, Origin, TimedCache};
 use crate::core::Core;
+use crate::store::admin_snapshots;
 
 /// Maximum number of kept answers.
 const MAX_KEPT: usize = 64;
@@ -24,7 +26,7 @@ pub fn cache() -> StatsCache {
 /// long.
 pub(super) async fn get<F>(
     cache: &StatsCache,
-    core: &Core,
+    core: &Arc<Core>,
     about: impl Into<String>,
     fresh: Duration,
     refresh: bool,
@@ -34,6 +36,15 @@ where
     F: Future<Output = Result<Value>> + Send + 'static,
 {
     let ask = Ask { fresh, stale: fresh * 6, refresh, what: "statistics" };
-    let load = async { load.await.map(Arc::new) };
-    cache.get(&core.background, about.into(), ask, load).await
+    let about = about.into();
+    let load = {
+        let (core, name) = (core.clone(), format!("{}{about}", stored_answers::STATISTICS));
+        async move {
+            let origin = admin_snapshots::Origin::note(&core.store).await?;
+            let made = load.await?;
+            stored_answers::put(&core, name, origin, made.to_string().into());
+            Ok(Arc::new(made))
+        }
+    };
+    cache.get(&core.background, about, ask, load).await
 }

@@ -25,6 +25,7 @@ use super::salvage::{self, Salvage, is_refusal};
 use crate::store::connection::{Applied, Connection};
 use crate::store::error::{Error, Result};
 use crate::store::journal::Journal;
+use crate::store::lists_version;
 use crate::store::new_event::{EventLevel, NewEvent};
 use crate::store::sql::{Outcome, Statement};
 use crate::store::telemetry::log_row::ProxyLogRow;
@@ -214,12 +215,18 @@ impl Writer {
     fn execute(&mut self, command: Command) {
         // A dropped receiver is no error: the change is stored all the same.
         match command {
-            Command::Batch { statements, reply } => {
-                let applied = self.apply(&statements);
+            Command::Batch { mut statements, reply } => {
+                let count = statements.len();
+                statements.extend(lists_version::incremented_by(self.connection.dialect(), &statements));
+                let mut applied = self.apply(&statements);
+                if let Ok(outcomes) = &mut applied {
+                    outcomes.truncate(count);
+                }
                 self.queue.note(&applied);
                 let _ = reply.send(applied);
             }
-            Command::BatchWith { file, statements, reply } => {
+            Command::BatchWith { file, mut statements, reply } => {
+                statements.extend(lists_version::incremented_by(self.connection.dialect(), &statements));
                 let applied = self.connection.apply_staged(&file, &statements);
                 if let Ok(applied) = &applied {
                     self.versions.note_own(&applied.versions);

@@ -2,8 +2,8 @@
 //!
 //! The list is kept: fresh for 15 s, then served stale for up to 90 s while one reload runs behind it. It survives a
 //! restart. Every committed change publishes a new routing snapshot, and a list made from an older one is never served:
-//! an operator always sees the latest change. A page of the list (`limit`, `offset`; `X-Total-Count` is the number of accounts) is
-//! read for each request, with the sites of its accounts.
+//! an operator always sees the latest change. A page of the list (`limit`, `offset`; `X-Total-Count` is the number of
+//! accounts) is read for each request, with the sites of its accounts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

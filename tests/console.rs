@@ -111,7 +111,7 @@ fn a_console_that_is_switched_off_is_not_there_and_a_change_is_asked_of_no_page(
 
 /// All files together are small enough for a person to read and for a phone to load; a page loads a part of them.
 #[test]
-fn the_console_is_at_most_307_kib_99_kib_by_brotli_and_117_kib_by_gzip() {
+fn the_console_is_at_most_307_kib_100_kib_by_brotli_and_117_kib_by_gzip() {
     let gateway = Gateway::start();
     let sum = |coding: &str| -> usize {
         let length = |name: &String| {
@@ -121,7 +121,7 @@ fn the_console_is_at_most_307_kib_99_kib_by_brotli_and_117_kib_by_gzip() {
         console_files().iter().map(length).sum()
     };
     let sizes = ["identity", "br", "gzip"].map(sum);
-    assert!(sizes[0] <= 307 * 1024 && sizes[1] <= 99 * 1024 && sizes[2] <= 117 * 1024, "{sizes:?} bytes");
+    assert!(sizes[0] <= 307 * 1024 && sizes[1] <= 100 * 1024 && sizes[2] <= 117 * 1024, "{sizes:?} bytes");
 }
 
 /// Returns the names of all files but the page.

@@ -42,6 +42,7 @@ fn an_installation_without_faults_is_told_line_by_line() {
     for check in [
         "configuration",
         "permissions",
+        "disk",
         "open files",
         "database",
         "credentials",
@@ -104,6 +105,18 @@ fn mistakes_a_wrong_secret_and_a_damaged_database_are_failures() {
     std::fs::write(&file, bytes).expect("written");
     let (findings, code) = examine(&setup, &home);
     assert_eq!((code, &findings["database"][0]["result"]), (Some(1), &json!("failed")), "{findings:#?}");
+}
+
+#[test]
+fn backups_that_cannot_be_written_are_a_failure_before_the_first_is_due() {
+    let home = Home::new();
+    let scheduled = Setup::default().with("BACKUP_CRON", "0 3 * * *");
+    let (found, status) = examine(&scheduled, &home);
+    assert_eq!((&found["backups"][0]["result"], status), (&json!("ok"), Some(0)), "{found:#?}");
+    let file = home.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let (found, status) = examine(&scheduled.with("BACKUP_DIR", file.to_str().expect("a path")), &home);
+    assert_eq!((&found["backups"][0]["result"], status), (&json!("failed"), Some(1)), "{found:#?}");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! | check | question |
 //! |---|---|
 //! | configuration, TLS | is the environment understood, and are its files readable |
-//! | permissions, open files | can this user write the data, can others read it, how many files may be open |
+//! | permissions | can this user write the data, can others read it |
+//! | disk, backups | is there room for the data, can scheduled backups be written |
+//! | open files | how many files may be open |
 //! | database, credentials | is every page of it sound, does the secret open what is sealed |
 //! | service | does an instance answer at the configured address |
 //! | site …, clock | does each active site answer, and what time is it there |
@@ -18,7 +20,7 @@ mod sites;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, statvfs};
 
 use crate::cli;
 use crate::config::{Config, ConfigResult};
@@ -30,6 +32,10 @@ pub use report::Report;
 
 /// The limit of open files below which a busy gateway runs out of them.
 const FEW_FILES: usize = 4096;
+/// The free space, in bytes, below which a start or the next change fails.
+const NO_ROOM: u64 = 10_000_000;
+/// The free space, in bytes, that the log of a busy gateway fills within days.
+const LITTLE_ROOM: u64 = 200_000_000;
 
 /// Runs all checks.
 pub fn run(reading: ConfigResult) -> Report {
@@ -44,6 +50,7 @@ pub fn run(reading: ConfigResult) -> Report {
 fn examine(report: &mut Report, config: &Config, warnings: Vec<String>) {
     configuration(report, config, warnings);
     permissions(report, config);
+    backups(report, config);
     files(report, config);
     let found = database::examine(report, config);
     match cli::health(config) {
@@ -112,8 +119,8 @@ fn permissions(report: &mut Report, config: &Config) {
     if !about.is_dir() {
         return report.failed(CHECK, format!("{} is not a directory", directory.display()));
     }
-    if let Err(error) = access(directory, Access::WRITE_OK | Access::EXEC_OK) {
-        report.failed(CHECK, format!("this user cannot write to {}: {error}", directory.display()));
+    if let Err(why) = is_writable(directory) {
+        report.failed(CHECK, why);
     }
     for ending in ["", "-wal", ".lock"] {
         let file = inspect::beside(&database, ending);
@@ -132,6 +139,44 @@ fn permissions(report: &mut Report, config: &Config) {
     if before == report.troubles() {
         report.fine(CHECK, format!("{} is writable", directory.display()));
     }
+    match statvfs(directory) {
+        Ok(disk) => room(report, directory, disk.f_bavail.saturating_mul(disk.f_frsize)),
+        Err(error) => report.doubtful("disk", format!("{}: {error}", directory.display())),
+    }
+}
+
+/// Judges the space, in bytes, that is left for the data.
+fn room(report: &mut Report, directory: &Path, left: u64) {
+    const CHECK: &str = "disk";
+    let text = format!("{} MB are left in {}", left / 1_000_000, directory.display());
+    match left {
+        0..NO_ROOM => report.failed(CHECK, format!("{text}: make room, or no change can be stored")),
+        NO_ROOM..LITTLE_ROOM => report.doubtful(CHECK, format!("{text}: make room before it is full")),
+        _ => report.fine(CHECK, text),
+    }
+}
+
+/// Checks whether scheduled backups can be written.
+fn backups(report: &mut Report, config: &Config) {
+    const CHECK: &str = "backups";
+    let rules = &config.backups;
+    if rules.cron.is_none() {
+        return;
+    }
+    // A missing directory is created by the first backup.
+    let existing = rules.dir.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("."));
+    match is_writable(existing) {
+        Ok(()) => report.fine(CHECK, format!("BACKUP_DIR {} is writable", rules.dir.display())),
+        Err(why) => report.failed(CHECK, format!("BACKUP_DIR {}: {why}", rules.dir.display())),
+    }
+}
+
+fn is_writable(directory: &Path) -> Result<(), String> {
+    if !directory.is_dir() {
+        return Err(format!("{} is not a directory", directory.display()));
+    }
+    access(directory, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| format!("this user cannot write to {}: {error}", directory.display()))
 }
 
 fn is_open(path: &Path) -> bool {
@@ -152,4 +197,19 @@ fn files(report: &mut Report, config: &Config) {
         return report.doubtful(CHECK, format!("{text}; raise it with `ulimit -n` or LimitNOFILE"));
     }
     report.fine(CHECK, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_a_failure_and_one_with_little_a_warning() {
+        for (left, expected) in [(9_999_999, (true, 1)), (10_000_000, (false, 1)), (200_000_000, (false, 0))]
+        {
+            let mut report = Report::default();
+            room(&mut report, Path::new("data"), left);
+            assert_eq!((report.has_failure(), report.troubles()), expected, "{left}");
+        }
+    }
 }

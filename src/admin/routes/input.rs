@@ -35,8 +35,8 @@ impl RouteInput {
         Ok(Self {
             mode: fields.text("routeMode")?.map(RouteMode::parse),
             pattern: fields.text("modelPattern")?.map(|text| text.trim().to_owned()),
-            display_name: blank_clears(fields.nullable_text("displayName")?),
-            display_icon: blank_clears(fields.nullable_text("displayIcon")?),
+            display_name: line(fields, "displayName")?,
+            display_icon: line(fields, "displayIcon")?,
             mapping: match fields.nullable_text("modelMapping")? {
                 Some(Some(text)) => Some(mapping(text)?),
                 cleared_or_absent => cleared_or_absent.map(|_| None),
@@ -120,14 +120,23 @@ pub fn usable_pattern(field: &str, text: &str) -> Result<String, Invalid> {
     if text.trim().is_empty() {
         return Err(Invalid::field(field, "model pattern that is not blank"));
     }
+    if text.trim().contains(char::is_control) {
+        return Err(Invalid::field(field, "model pattern of one line, without control characters"));
+    }
     match ModelPattern::parse(text) {
         Ok(pattern) => Ok(pattern.as_str().to_owned()),
         Err(reason) => Err(Invalid::because(field, format!("{text}: {reason}."))),
     }
 }
 
-fn blank_clears(sent: Patch<&str>) -> Patch<String> {
-    sent.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned))
+/// Reads a trimmed text of one line; a blank one clears.
+fn line(fields: &Fields, name: &str) -> Result<Patch<String>, Invalid> {
+    let sent = fields.nullable_text(name)?;
+    let sent = sent.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned));
+    if sent.as_ref().is_some_and(|text| text.as_ref().is_some_and(|text| text.contains(char::is_control))) {
+        return Err(Invalid::field(name, "text of one line, without control characters"));
+    }
+    Ok(sent)
 }
 
 /// Checks a mapping and returns its text as sent, trimmed; `None` if it is blank or has no rules.
@@ -186,10 +195,13 @@ mod tests {
             (json!({"modelPattern": "re:("}), "modelPattern"),
             (json!({"modelPattern": "re:"}), "modelPattern"),
             (json!({"modelPattern": "x".repeat(501)}), "modelPattern"),
+            (json!({"modelPattern": "a\u{0}b"}), "modelPattern"),
             (json!({"modelPattern": "m", "routeMode": null}), "routeMode"),
             (json!({"modelPattern": "m", "routingStrategy": 1}), "routingStrategy"),
             (json!({"modelPattern": "m", "displayName": 1}), "displayName"),
+            (json!({"modelPattern": "m", "displayName": "a\nb"}), "displayName"),
             (json!({"modelPattern": "m", "displayIcon": []}), "displayIcon"),
+            (json!({"modelPattern": "m", "displayIcon": "\u{7}"}), "displayIcon"),
             (json!({"modelPattern": "m", "enabled": "true"}), "enabled"),
             (json!({"modelPattern": "m", "modelMapping": {}}), "modelMapping"),
             (json!({"modelPattern": "m", "modelMapping": "{"}), "modelMapping"),

@@ -438,4 +438,8 @@ fn a_proxy_is_tested_by_what_comes_through_it() {
     let saved = json!({"systemProxyUrl": proxy(NO_CONTENT)});
     gateway.admin().put("/api/settings/runtime", &saved).expect(200);
     gateway.admin().send(Request::post("/api/settings/system-proxy/test")).expect(200);
+    let mask = saved["systemProxyUrl"].as_str().expect("an address").replace("p4ssw0rd", "****");
+    test(&json!({"proxyUrl": mask})).expect(200);
+    let refused = test(&json!({"proxyUrl": "http://user:****@127.0.0.1:9"})).expect(400);
+    assert_eq!(refused["message"], "Invalid proxyUrl. Expected whole value, not a mask.");
 }

@@ -27,10 +27,8 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::PROXY_TEST, request.json_object().await?);
     let saved = admin.core.settings.load().system_proxy_url.clone().unwrap_or_default();
     let has_saved = !saved.is_empty();
-    let url = match fields.text("proxyUrl")?.map(str::trim) {
-        Some(sent) if !secrets::is_proxy_echo(sent, Some(&saved)) => sent.to_owned(),
-        _ => saved,
-    };
+    let sent = fields.text("proxyUrl")?.map(|sent| Some(sent.trim().to_owned()));
+    let url = secrets::sent_proxy(sent, Some(&saved))?.flatten().unwrap_or(saved);
     let url = url.trim_end_matches('/');
     if url.is_empty() {
         let expected = if has_saved {

@@ -261,6 +261,9 @@ impl<'a> RemoteFile<'a> {
     fn refusal(&self, answer: Answered, method: &str) -> String {
         let status = answer.status.as_u16();
         let meaning = match status {
+            301 | 302 | 303 | 307 | 308 if method == "GET" => {
+                ": the server redirects again and again, or nowhere"
+            }
             301 | 302 | 303 | 307 | 308 => ": the server redirects, which only reads follow",
             401 | 403 => ": the server refuses the login; check user name and password",
             409 => ": the collection for the file does not exist and could not be created",

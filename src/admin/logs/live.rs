@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
+use hyper::header::AUTHORIZATION;
 use serde_json::json;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -24,7 +25,7 @@ use super::proxy_logs::Item;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::core::Core;
-use crate::http::{Request, Response, event_stream};
+use crate::http::{Request, Response, bearer, event_stream};
 use crate::ids::LogId;
 use crate::store::{self, proxy_logs};
 
@@ -38,7 +39,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// `GET /api/stats/live`
-pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let presented = request.headers.get(AUTHORIZATION);
+    let token = presented.map(|header| bearer::token(header.as_bytes()).to_vec()).unwrap_or_default();
     let Some(place) = admin.live_readers.enter() else {
         let message = format!("{MAX_READERS} clients already follow the live log: close one of them first");
         return Err(AdminError::new(StatusCode::TOO_MANY_REQUESTS, message));
@@ -50,7 +53,7 @@ pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     core.clone().background.spawn("the live log", async move {
         let _place = place;
         let gone = events.clone();
-        let mut follower = Follower::new(core, events, seen);
+        let mut follower = Follower::new(core, events, token, seen);
         tokio::select! {
             ended = follower.follow() => if let Err(error) = ended {
                 log::warn!("a client of the live log is disconnected: {error}");
@@ -65,8 +68,8 @@ pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 struct Follower {
     core: Arc<Core>,
     events: mpsc::Sender<Bytes>,
-    /// The admin token that the reader connected with.
-    token: String,
+    /// The admin token that the reader presented.
+    token: Vec<u8>,
     /// The newest row that was shown or counted.
     seen: LogId,
     /// The number of rows skipped since the last `skipped` event.
@@ -78,8 +81,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(core: Arc<Core>, events: mpsc::Sender<Bytes>, seen: LogId) -> Self {
-        let token = core.settings.load().auth_token.clone();
+    fn new(core: Arc<Core>, events: mpsc::Sender<Bytes>, token: Vec<u8>, seen: LogId) -> Self {
         let now = Instant::now();
         Self {
             core,
@@ -98,7 +100,7 @@ impl Follower {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.send(Bytes::from_static(b": the log from here on\n\n"));
-        while !self.core.is_stopping() && self.core.settings.load().auth_token == self.token {
+        while !self.core.is_stopping() && self.core.settings.load().auth_token.as_bytes() == self.token {
             looks.tick().await;
             self.shown.retain(|at| at.elapsed() < SECOND);
             if self.skipped_sent_at.elapsed() >= SECOND {

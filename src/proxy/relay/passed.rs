@@ -1,7 +1,7 @@
 //! Relays a stream of the client's own dialect: its bytes pass as they are, whole events at a time. Events that the upstream
 //! left out are added.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::dialect::Dialect;
 use crate::dialect::convert::CallSignature;
@@ -23,7 +23,7 @@ const MAX_REPAIRED: usize = 16 << 20;
 /// not cope with half an event.
 pub(in crate::proxy) struct PassthroughTransit {
     observer: StreamObserver,
-    held: Bytes,
+    held: BytesMut,
     /// Whether the event's beginning grew so long that it was sent to the client.
     relayed: bool,
     /// Whether text has come that no model wrote.
@@ -93,7 +93,7 @@ impl Transit for PassthroughTransit {
     fn conclude(&mut self) -> Result<Bytes, Bytes> {
         match self.observer.phase() {
             Phase::Ended => {
-                let last = ended(std::mem::take(&mut self.held));
+                let last = ended(self.held.split().freeze());
                 self.begin_repair();
                 Ok(self.repaired(last))
             }
@@ -154,7 +154,7 @@ impl PassthroughTransit {
         let observer = StreamObserver::new(dialect);
         Self {
             observer,
-            held: Bytes::new(),
+            held: BytesMut::new(),
             relayed: false,
             has_free_text: false,
             is_repairable: false,
@@ -189,30 +189,43 @@ impl PassthroughTransit {
 
     /// Returns what the client can have of the next bytes: all but the beginning of an event. `is_whole` is whether they end
     /// with a whole event.
-    fn whole_events(&mut self, chunk: Bytes, is_whole: bool) -> Bytes {
-        let mut bytes = self.behind_held(chunk);
+    fn whole_events(&mut self, mut chunk: Bytes, is_whole: bool) -> Bytes {
         if is_whole {
             self.relayed = false;
-            return bytes;
+            return self.behind_held(chunk);
         }
-        let end = sse::last_end(&bytes);
+        if self.held.is_empty() {
+            let end = sse::last_end(&chunk);
+            if !self.relays_part(end, chunk.len()) {
+                self.held.extend_from_slice(&chunk.split_off(end.unwrap_or(0)));
+            }
+            return chunk;
+        }
+        // No event ends in what is held, but its last byte may be the first one of an end.
+        let searched = self.held.len() - 1;
+        self.held.extend_from_slice(&chunk);
+        let end = sse::last_end(&self.held[searched..]).map(|end| searched + end);
+        if self.relays_part(end, self.held.len()) {
+            return self.held.split().freeze();
+        }
+        self.held.split_to(end.unwrap_or(0)).freeze()
+    }
+
+    /// Decides whether bytes of this length, in which the last event ends there, go to the client although they are only the
+    /// beginning of an event.
+    fn relays_part(&mut self, end: Option<usize>, length: usize) -> bool {
         let longest = if self.repair.is_some() { MAX_REPAIRED } else { MAX_PARTIAL };
-        if end.is_none() && (self.relayed || bytes.len() > longest) {
-            self.relayed = true;
-            return bytes;
-        }
-        self.relayed = false;
-        self.held = bytes.split_off(end.unwrap_or(0));
-        bytes
+        self.relayed = end.is_none() && (self.relayed || length > longest);
+        self.relayed
     }
 
     /// Takes the bytes held back, and appends these.
     fn behind_held(&mut self, bytes: Bytes) -> Bytes {
-        let held = std::mem::take(&mut self.held);
-        if held.is_empty() {
+        if self.held.is_empty() {
             return bytes;
         }
-        Bytes::from([held, bytes].concat())
+        self.held.extend_from_slice(&bytes);
+        self.held.split().freeze()
     }
 
     /// Returns the blank line that ends a partial event which the client has, if it has one.

@@ -8,11 +8,9 @@
 //! Authentication belongs to a route, not to a prefix of a path, so there is no spelling of a path
 //! that reaches a handler without it.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode, Version};
@@ -128,27 +126,15 @@ impl Service {
     /// Runs a handler, at the longest until the grace period of a stop is over; a change is completed even if its client
     /// hangs up.
     async fn run(&self, answer: Answer, is_change: bool) -> Result<Response, Incomplete> {
-        if is_change {
+        let answered = if is_change {
+            let change = self.core.background.run_to_completion("an admin change", Box::pin(answer));
             // Boxed, because it is rare and would enlarge every future.
-            let work = Box::pin(answer);
-            Box::pin(self.until_cut(self.core.background.run_to_completion("an admin change", work))).await
+            Box::pin(self.core.until_cut(change)).await
         } else {
-            let answer = background::catch_panic(answer);
-            self.until_cut(async { answer.await.map_err(Incomplete::Panicked) }).await
-        }
-    }
-
-    /// Waits for an answer, at the longest until the grace period of a stop is over. The server wakes it then.
-    async fn until_cut<T>(
-        &self,
-        answer: impl Future<Output = Result<T, Incomplete>>,
-    ) -> Result<T, Incomplete> {
-        let mut answer = pin!(answer);
-        poll_fn(|context| match answer.as_mut().poll(context) {
-            Poll::Pending if self.core.is_cutting() => Poll::Ready(Err(Incomplete::Stopping)),
-            answered => answered,
-        })
-        .await
+            let answer = self.core.until_cut(background::catch_panic(answer)).await;
+            answer.map(|answered| answered.map_err(Incomplete::Panicked))
+        };
+        answered.unwrap_or(Err(Incomplete::Stopping))
     }
 
     /// Answers requests before routing: a malformed head, a CORS preflight, or a peer that sends too many requests.

@@ -1,9 +1,12 @@
 //! The state that all faces share.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
@@ -227,6 +230,17 @@ impl Core {
     /// Whether the grace period is over and the remaining requests are cut off.
     pub fn is_cutting(&self) -> bool {
         self.cutting.load(Ordering::Relaxed)
+    }
+
+    /// Waits for work on a request, at the longest until the grace period of a stop is over; gives `None` then. The
+    /// server wakes the handlers and streams that are open at that moment.
+    pub async fn until_cut<F: Future>(&self, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Pending if self.is_cutting() => Poll::Ready(None),
+            polled => polled.map(Some),
+        })
+        .await
     }
 
     /// Marks the requests that end from now on as cut off by the stop.

@@ -95,7 +95,8 @@ impl BeforeAnswer {
         }
         let asked = self.asked.take();
         let answering = Box::pin(async move {
-            let answer = answer_or_cut(&proxy, shape, answering).await;
+            let answer = proxy.core.until_cut(answering).await;
+            let answer = answer.unwrap_or_else(|| shape.refuse(503, "The service stopped", None, None));
             late_body(&proxy, shape, asked, answer).await
         });
         let state = State::Waiting { answering, until };
@@ -154,21 +155,6 @@ impl Body for HeartbeatBody {
             State::Answered(body) => body.is_end_stream(),
         }
     }
-}
-
-/// Waits for the answer, at the longest until the grace period of a stop is over.
-async fn answer_or_cut(
-    proxy: &Proxy,
-    shape: ErrorShape,
-    mut answering: Pin<Box<impl Future<Output = Response>>>,
-) -> Response {
-    poll_fn(|context| match answering.as_mut().poll(context) {
-        Poll::Pending if proxy.core.is_cutting() => {
-            Poll::Ready(shape.refuse(503, "The service stopped", None, None))
-        }
-        answered => answered,
-    })
-    .await
 }
 
 /// Returns the body of an answer whose head has been sent already as a stream's: a refusal becomes an event.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use super::cached::CachedTokens;
-use super::log_sums::{OF_ROWS, Parts, QUARTER};
+use super::log_sums::{MODEL_SUMS, OF_ROWS, Parts, QUARTER};
 use super::sql::{Fields, Row, Value};
 use super::{Result, Store};
 use crate::ids::KeyId;
@@ -66,7 +66,8 @@ async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> 
         let sql = format!(
             "SELECT l.downstream_api_key_id, SUM(l.calls), SUM(l.ok), SUM(l.tokens), SUM(l.cost), \
              SUM(l.cache_input_tokens), SUM(l.cache_read_tokens), SUM(l.cache_creation_tokens) \
-             FROM proxy_log_sums l WHERE {range} AND {of_key} {BY_KEY}"
+             FROM {} l WHERE {range} AND {of_key} {BY_KEY}",
+            MODEL_SUMS.name
         );
         of_range.extend(args.iter().cloned());
         rows = store.query(sql, of_range).await?;

@@ -1,5 +1,5 @@
 //! Sums over the log, so that totals over a month do not read its rows. Each span has sums of the rows that all
-//! filters treat alike, and sums of each key's usage per quarter of an hour.
+//! filters treat alike, the same with fewer columns, and sums of each key's usage per quarter of an hour.
 //!
 //! ```text
 //! 0 ─────── summed, in spans of six hours ───────│ reach ──── counted row by row ────▶ now
@@ -17,13 +17,36 @@ use super::telemetry::log_spans::{LAG, SPAN, start_of, without_sums};
 use super::{Error, Result, Store};
 use crate::time::Millis;
 
-/// The table with the sums of rows that filters treat alike.
-const SUMS: &str = "proxy_log_sums";
+/// The columns of a client, which all sums of rows have.
+const CLIENT: &str = "client_family, client_app_id, client_app_name";
+
+/// A table with sums of rows that have the same values in some columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SumTable {
+    pub(super) name: &'static str,
+    /// Those columns, without the client's.
+    columns: &'static str,
+}
+
+/// The sums of rows that all filters treat alike. With many keys, models and sites that occur together, there are almost
+/// as many as rows.
+const SUMS: SumTable = SumTable {
+    name: "proxy_log_sums",
+    columns: "site_id, downstream_api_key_id, model_requested, model_actual",
+};
+/// The sums of rows that are alike for filters by site and client.
+pub(super) const SITE_SUMS: SumTable = SumTable { name: "proxy_log_site_sums", columns: "site_id" };
+/// The sums of rows that are alike for filters by key, model and client.
+pub(super) const MODEL_SUMS: SumTable = SumTable {
+    name: "proxy_log_model_sums",
+    columns: "downstream_api_key_id, model_requested, model_actual",
+};
+
 /// The table with the sums of each key per quarter of an hour.
 const QUARTERS: &str = "proxy_log_key_quarters";
 /// The condition for a span that has to be summed again, including one that was summed by a release that made
-/// no quarters.
-const OPEN: &str = "(is_open OR NOT has_quarters)";
+/// no narrow sums.
+const OPEN: &str = "(is_open OR NOT has_narrow_sums)";
 
 /// The SQL expression for the start of a row's quarter of an hour. Hours and days of all time zones consist of
 /// whole quarters.
@@ -51,6 +74,32 @@ pub(super) struct Block {
     pub(super) from: Millis,
     pub(super) to: Millis,
     pub(super) count: i64,
+}
+
+// === impl SumTable ===
+
+impl SumTable {
+    /// Returns the table with the fewest rows that has what conditions need.
+    pub(super) fn with(site: bool, key_or_model: bool) -> Self {
+        match (site, key_or_model) {
+            (_, false) => SITE_SUMS,
+            (false, true) => MODEL_SUMS,
+            (true, true) => SUMS,
+        }
+    }
+
+    /// Returns the statement that sums the rows of [`SUMS`] of one span into this table.
+    fn from_all(self) -> String {
+        let Self { name, columns } = self;
+        let sums: Vec<String> = COLUMNS.split(", ").map(|column| format!("SUM({column})")).collect();
+        format!(
+            "INSERT INTO {name} (first_id, start_at, {columns}, {CLIENT}, {COLUMNS}) \
+             SELECT MIN(first_id), MIN(start_at), {columns}, {CLIENT}, {} FROM {} WHERE start_at = ? \
+             GROUP BY {columns}, {CLIENT}",
+            sums.join(", "),
+            SUMS.name
+        )
+    }
 }
 
 // === impl Parts ===
@@ -132,16 +181,14 @@ pub async fn sum_up(store: &Store, now: Millis) -> Result<u64> {
 
 /// Sums one span; returns whether this instance did it.
 async fn sum(store: &Store, start: Millis) -> Result<bool> {
-    const ALIKE: &str = "l.site_id, l.downstream_api_key_id, l.model_requested, l.model_actual, l.client_family, \
-                         l.client_app_id, l.client_app_name";
     let cached = CachedTokens::OF_LOGS;
     let of_span = vec![start.into(), (start + SPAN).into()];
     let in_span = "FROM proxy_logs l WHERE l.created_at >= ? AND l.created_at < ?";
+    let SumTable { name, columns } = SUMS;
     let sums = format!(
-        "INSERT INTO {SUMS} (first_id, start_at, site_id, downstream_api_key_id, model_requested, model_actual, \
-         client_family, client_app_id, client_app_name, {COLUMNS}) \
-         SELECT MIN(l.id), MIN(l.created_at - l.created_at % {SPAN}), {ALIKE}, {OF_ROWS}, {cached} \
-         {in_span} GROUP BY {ALIKE}"
+        "INSERT INTO {name} (first_id, start_at, {columns}, {CLIENT}, {COLUMNS}) \
+         SELECT MIN(l.id), MIN(l.created_at - l.created_at % {SPAN}), {columns}, {CLIENT}, {OF_ROWS}, {cached} \
+         {in_span} GROUP BY {columns}, {CLIENT}"
     );
     let quarters = format!(
         "INSERT INTO {QUARTERS} (downstream_api_key_id, start_at, quarter_at, {COLUMNS}) \
@@ -152,10 +199,11 @@ async fn sum(store: &Store, start: Millis) -> Result<bool> {
     let mut batch = vec![Statement::new(open, vec![start.into()])];
     batch.extend(without_sums(start));
     batch.push(Statement::new(sums, of_span.clone()));
+    batch.extend([SITE_SUMS, MODEL_SUMS].map(|table| Statement::new(table.from_all(), vec![start.into()])));
     batch.push(Statement::new(quarters, of_span));
     batch.push(Statement::new(
-        "INSERT INTO proxy_log_spans (start_at, is_open, has_quarters) VALUES (?, ?, ?)",
-        vec![start.into(), false.into(), true.into()],
+        "INSERT INTO proxy_log_spans (start_at, is_open, has_quarters, has_narrow_sums) VALUES (?, ?, ?, ?)",
+        vec![start.into(), false.into(), true.into(), true.into()],
     ));
     match store.batch(batch).await {
         Ok(_) => Ok(true),

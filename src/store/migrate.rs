@@ -86,6 +86,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(103, "0103_checkin_reason"),
     step!(104, "0104_route_unit_indexes"),
     step!(105, "0105_admin_snapshots"),
+    step!(106, "0106_narrow_log_sums"),
 ];
 
 /// Returns the number of the last step.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::log_sums::{Block, Parts};
+use super::log_sums::{Block, Parts, SumTable};
 use super::sql::{Fields, Row, Value, contains_pattern, list_contains_pattern};
 pub use super::telemetry::log_row::{ChargedUsage, LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
@@ -99,6 +99,12 @@ pub struct LogFilter {
     pub to: Option<Millis>,
 }
 
+impl LogFilter {
+    fn sum_table(&self) -> SumTable {
+        SumTable::with(self.site_id.is_some(), self.search.is_some() || self.model_requested.is_some())
+    }
+}
+
 /// A query over the rows of a filter, which are summed in one part of the log and counted in the others.
 struct SplitQuery<'a> {
     filter: &'a LogFilter,
@@ -123,7 +129,8 @@ impl SplitQuery<'_> {
         let mut summed = Vec::new();
         if let Some((in_range, mut args)) = parts.of_sums() {
             args.extend(filter_args.iter().cloned());
-            let sql = format!("SELECT {of_sums} FROM proxy_log_sums l WHERE {in_range}{conditions}{grouped}");
+            let table = filter.sum_table().name;
+            let sql = format!("SELECT {of_sums} FROM {table} l WHERE {in_range}{conditions}{grouped}");
             summed = store.query(sql, args).await?;
         }
         let status = status(filter);

@@ -10,6 +10,8 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_debug_traces",
     "proxy_logs",
     "proxy_log_sums",
+    "proxy_log_site_sums",
+    "proxy_log_model_sums",
     "proxy_log_key_quarters",
     "proxy_log_spans",
     "usage_hour",

@@ -3,7 +3,7 @@
 
 use super::account_state::AccountStatus;
 use super::cached::CachedTokens;
-use super::log_sums::{OF_ROWS, Parts};
+use super::log_sums::{OF_ROWS, Parts, SITE_SUMS};
 use super::sql::Statement;
 pub use super::sums::Sums;
 use super::{Result, Store};
@@ -75,7 +75,8 @@ pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
             "SELECT COALESCE(SUM(l.calls), 0), COALESCE(SUM(l.ok), 0), COALESCE(SUM(l.tokens), 0), \
              COALESCE(SUM(l.cost), 0), 0, 0, COALESCE(SUM(l.cache_input_tokens), 0), \
              COALESCE(SUM(l.cache_read_tokens), 0), COALESCE(SUM(l.cache_creation_tokens), 0) \
-             FROM proxy_log_sums l WHERE {range} AND {COUNTED}"
+             FROM {} l WHERE {range} AND {COUNTED}",
+            SITE_SUMS.name
         );
         rows = store.query(sql, args).await?;
     }

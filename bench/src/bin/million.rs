@@ -1,10 +1,11 @@
-//! `million GATEWAY [--rows N] [URL …]`: how long lists, filters and statistics take with a million rows in the log. On
+//! `million GATEWAY [--rows N] [--mixed] [URL …]`: how long lists, filters and statistics take with a million rows in the log. On
 //! SQLite, and in each of the given empty databases (`postgres://…`, `mysql://…`), which the servers' own clients fill
 //! (psql, mariadb).
 //!
 //! The rows are spread evenly over the last 30 days, forty keys and twenty-five sites: each key has one client and asks for
-//! four models of its own, each of which two sites have. One in twenty fails. Every query is sent repeatedly to the admin
-//! API of the real binary, one at a time, once the log has been summed up.
+//! four models of its own, each of which two sites have; with `--mixed` every key asks for every model at every site, so that
+//! hardly two rows of some hours are alike. One in twenty fails. Every query is sent repeatedly to the admin API of the real
+//! binary, one at a time, once the log has been summed up.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ const DAYS: i64 = 30;
 const HOUR: i64 = 3_600_000;
 const SITES: i64 = 25;
 const KEYS: i64 = 40;
+const MODELS: i64 = 4 * KEYS;
 /// How often each query is sent.
 const ASKED: usize = 40;
 const TARGET_MS: f64 = 100.0;
@@ -28,13 +30,14 @@ const TARGET_MS: f64 = 100.0;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn main() -> io::Result<()> {
-    let usage = || io::Error::other("usage: million GATEWAY [--rows N] [URL …]");
+    let usage = || io::Error::other("usage: million GATEWAY [--rows N] [--mixed] [URL …]");
     let mut arguments = std::env::args().skip(1);
     let gateway = PathBuf::from(arguments.next().ok_or_else(usage)?).canonicalize()?;
-    let (mut rows, mut databases) = (ROWS, vec![None]);
+    let (mut rows, mut is_mixed, mut databases) = (ROWS, false, vec![None]);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--rows" => rows = arguments.next().and_then(|rows| rows.parse().ok()).ok_or_else(usage)?,
+            "--mixed" => is_mixed = true,
             url if url.contains("://") => databases.push(Some(url.to_owned())),
             _ => return Err(usage()),
         }
@@ -42,13 +45,13 @@ fn main() -> io::Result<()> {
     let scratch = Scratch::new()?;
     for (number, database) in databases.into_iter().enumerate() {
         let directory = scratch.fresh(&format!("million-{number}"))?;
-        measure(&gateway, &directory, database.as_deref(), rows)?;
+        measure(&gateway, &directory, database.as_deref(), rows, is_mixed)?;
     }
     Ok(())
 }
 
 /// Fills one database and measures its queries.
-fn measure(gateway: &Path, directory: &Path, url: Option<&str>, rows: i64) -> io::Result<()> {
+fn measure(gateway: &Path, directory: &Path, url: Option<&str>, rows: i64, is_mixed: bool) -> io::Result<()> {
     let variables: Vec<(&'static str, String)> = url.map(on_server).into_iter().flatten().collect();
     let start = || Yard::start_in(gateway, directory, 9, variables.clone());
     let yard = start()?;
@@ -57,7 +60,7 @@ fn measure(gateway: &Path, directory: &Path, url: Option<&str>, rows: i64) -> io
     let began = Instant::now();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
     let now = i64::try_from(now.as_millis()).map_err(io::Error::other)?;
-    let script = script(url, rows, now);
+    let script = script(url, rows, is_mixed, now);
     match url {
         None => {
             let file = directory.join("data/switchyard.db");
@@ -110,12 +113,18 @@ fn set_up(admin: Admin) -> io::Result<()> {
 }
 
 /// Builds the script that fills the log and the usage tables.
-fn script(url: Option<&str>, rows: i64, now: i64) -> String {
+fn script(url: Option<&str>, rows: i64, is_mixed: bool, now: i64) -> String {
     // Model and site depend on how often the keys were gone through, so that all occur in all parts of a day.
     let key = format!("(n % {KEYS})");
     let by = if url.is_some_and(|url| url.starts_with("mysql")) { "DIV" } else { "/" };
-    let model = format!("(n % {KEYS} * 4 + n {by} {KEYS} % 4)");
-    let site = format!("((n % {KEYS} * 2 + n {by} {KEYS} % 2) % {SITES} + 1)");
+    let (model, site) = if is_mixed {
+        (format!("(n {by} {KEYS} % {MODELS})"), format!("(n {by} 3 % {SITES} + 1)"))
+    } else {
+        (
+            format!("(n % {KEYS} * 4 + n {by} {KEYS} % 4)"),
+            format!("((n % {KEYS} * 2 + n {by} {KEYS} % 2) % {SITES} + 1)"),
+        )
+    };
     let (numbers, model, day) = match url {
         None => (
             format!(

@@ -16,8 +16,10 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("accounts", "proxy_logs", "account_id"),
     ("sites", "proxy_logs", "site_id"),
     ("sites", "proxy_log_sums", "site_id"),
+    ("sites", "proxy_log_site_sums", "site_id"),
     ("downstream_api_keys", "proxy_logs", "downstream_api_key_id"),
     ("downstream_api_keys", "proxy_log_sums", "downstream_api_key_id"),
+    ("downstream_api_keys", "proxy_log_model_sums", "downstream_api_key_id"),
 ];
 
 /// How a database names the staged tables, and how it writes what differs between dialects.

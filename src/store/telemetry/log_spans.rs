@@ -10,6 +10,10 @@ pub(in crate::store) const SPAN: Millis = 6 * 3_600_000;
 /// written, and each instance has its own clock.
 pub(in crate::store) const LAG: Millis = 10 * 60_000;
 
+/// The tables with sums of spans.
+const TABLES: [&str; 4] =
+    ["proxy_log_sums", "proxy_log_site_sums", "proxy_log_model_sums", "proxy_log_key_quarters"];
+
 pub(in crate::store) fn start_of(at: Millis) -> Millis {
     at - at.rem_euclid(SPAN)
 }
@@ -25,23 +29,23 @@ pub(in crate::store) fn summed_span(at: Millis, now: Millis) -> Option<Millis> {
 pub(in crate::store) fn open(dialect: SqlDialect, start: Millis) -> Vec<Statement> {
     let mark = upsert(dialect, "proxy_log_spans", &["start_at"], &[("is_open", OnConflict::Replace)]);
     let mark = Statement::new(mark, vec![start.into(), true.into()]);
-    without_sums(start).into_iter().chain([mark]).collect()
+    without_sums(start).chain([mark]).collect()
 }
 
 /// Builds the statements that delete the sums of a span.
-pub(in crate::store) fn without_sums(start: Millis) -> [Statement; 2] {
-    ["DELETE FROM proxy_log_sums WHERE start_at = ?", "DELETE FROM proxy_log_key_quarters WHERE start_at = ?"]
-        .map(|sql| Statement::new(sql, vec![start.into()]))
+pub(in crate::store) fn without_sums(start: Millis) -> impl Iterator<Item = Statement> {
+    TABLES.into_iter().map(move |table| {
+        Statement::new(format!("DELETE FROM {table} WHERE start_at = ?"), vec![start.into()])
+    })
 }
 
 /// Builds the statements that go with deleting everything before `cutoff`.
 pub(in crate::store) fn forget(dialect: SqlDialect, cutoff: Millis) -> Vec<Statement> {
     let start = start_of(cutoff);
-    let mut statements = vec![
-        Statement::new("DELETE FROM proxy_log_sums WHERE start_at < ?", vec![start.into()]),
-        Statement::new("DELETE FROM proxy_log_key_quarters WHERE start_at < ?", vec![start.into()]),
-        Statement::new("DELETE FROM proxy_log_spans WHERE start_at < ?", vec![start.into()]),
-    ];
-    statements.extend(open(dialect, start));
-    statements
+    TABLES
+        .into_iter()
+        .chain(["proxy_log_spans"])
+        .map(|table| Statement::new(format!("DELETE FROM {table} WHERE start_at < ?"), vec![start.into()]))
+        .chain(open(dialect, start))
+        .collect()
 }

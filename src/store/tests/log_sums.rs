@@ -39,6 +39,7 @@ fn filters() -> Vec<LogFilter> {
         LogFilter { status: StatusFilter::Failed, site_id: Some(SiteId::new(2)), ..all() },
         LogFilter { search: Some("MODEL-3".into()), ..all() },
         LogFilter { search: Some("nothing".into()), ..all() },
+        LogFilter { search: Some("model-3".into()), site_id: Some(SiteId::new(1)), ..all() },
         LogFilter { model_requested: Some("model-1".into()), from: Some(START + 30 * HOUR), ..all() },
         LogFilter { client: Some(ClientFilter::App("APP".into())), ..all() },
         LogFilter { client: Some(ClientFilter::Family("codex".into())), to: Some(START + 7 * HOUR), ..all() },
@@ -124,7 +125,7 @@ async fn the_log_in_sums_tells_what_its_rows_tell() {
 }
 
 #[tokio::test]
-async fn spans_that_were_summed_without_quarters_are_summed_again() {
+async fn spans_that_a_former_release_summed_are_summed_again() {
     let dir = Dir::new();
     let store = dir.open();
     rows().for_each(|row| store.telemetry().log(row));
@@ -132,14 +133,37 @@ async fn spans_that_were_summed_without_quarters_are_summed_again() {
     let before = told(&store).await;
     assert_eq!(sum_up(&store, LATER).await, Ok(80));
     let former = dir.raw();
-    former.run("DELETE FROM proxy_log_key_quarters");
+    former.run("DELETE FROM proxy_log_model_sums");
     // All spans, as after an update, and later one that an instance of the former release still made.
     for spans in ["start_at > 0".to_owned(), format!("start_at = {}", START + 48 * HOUR)] {
         let count = former.number(&format!("SELECT COUNT(*) FROM proxy_log_spans WHERE {spans}"));
-        former.run(&format!("UPDATE proxy_log_spans SET has_quarters = FALSE WHERE {spans}"));
+        former.run(&format!("UPDATE proxy_log_spans SET has_narrow_sums = FALSE WHERE {spans}"));
         assert_eq!(told(&store).await, before);
         assert_eq!(sum_up(&store, LATER).await, Ok(count.unsigned_abs()));
         assert_eq!(told(&store).await, before);
     }
-    assert_eq!(former.number("SELECT SUM(calls) FROM proxy_log_key_quarters"), 80);
+    assert_eq!(former.number("SELECT SUM(calls) FROM proxy_log_model_sums"), 160);
+}
+
+#[tokio::test]
+async fn the_update_that_brings_narrow_sums_makes_them_of_the_others() {
+    let dir = Dir::new();
+    let store = dir.open();
+    rows().for_each(|row| store.telemetry().log(row));
+    store.flush().await;
+    let before = told(&store).await;
+    assert_eq!(sum_up(&store, LATER).await, Ok(80));
+    store.close().await;
+    let former = dir.raw();
+    for undone in [
+        "DROP TABLE proxy_log_site_sums",
+        "DROP TABLE proxy_log_model_sums",
+        "ALTER TABLE proxy_log_spans DROP COLUMN has_narrow_sums",
+        "DELETE FROM schema_migrations WHERE name = '0106_narrow_log_sums'",
+    ] {
+        former.run(undone);
+    }
+    let store = dir.open();
+    assert_eq!(told(&store).await, before);
+    assert_eq!(sum_up(&store, LATER).await, Ok(0), "all of it was summed already");
 }

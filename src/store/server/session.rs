@@ -16,6 +16,7 @@ use crate::store::error::{Error, Result};
 pub(super) const DIALLING: Duration = Duration::from_secs(5);
 /// How long an answer may take before a second connection shows whether the server still answers anything.
 const ASKED_AFTER: Duration = Duration::from_secs(5);
+/// The pause after the first failed attempt to connect; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -44,8 +45,16 @@ pub(super) struct Session<C: Client> {
     runtime: Option<Runtime>,
     /// Whether the caller has a transaction under way, which another connection could not continue.
     in_transaction: bool,
-    /// The time of the last failed connection attempt, and the pause until the next one.
-    rests: Option<(Instant, Duration)>,
+    /// The attempt to connect that failed last, unless one has succeeded since.
+    failed_dial: Option<FailedDial>,
+}
+
+/// A failed attempt to connect to the server.
+#[derive(Clone, Copy)]
+struct FailedDial {
+    at: Instant,
+    /// How long no further attempt is made.
+    pause: Duration,
 }
 
 // === impl Session ===
@@ -63,7 +72,7 @@ impl<C: Client> Session<C> {
             lost: None,
             runtime: Some(runtime),
             in_transaction: false,
-            rests: None,
+            failed_dial: None,
         };
         session.connect()?;
         Ok(session)
@@ -88,7 +97,7 @@ impl<C: Client> Session<C> {
             }
         });
         let done = done.unwrap_or_else(|| {
-            self.rests = Some((Instant::now(), LONGEST_PAUSE));
+            self.failed_dial = Some(FailedDial { at: Instant::now(), pause: LONGEST_PAUSE });
             Err(unreachable("it does not answer, nor does it answer a new connection"))
         });
         match &done {
@@ -136,21 +145,20 @@ impl<C: Client> Session<C> {
         if self.in_transaction {
             return Err(unreachable("the connection was lost in the middle of a transaction"));
         }
-        if let Some((at, pause)) = self.rests
-            && at.elapsed() < pause
-        {
+        let former = self.failed_dial;
+        if former.is_some_and(|former| former.at.elapsed() < former.pause) {
             return Err(unreachable("it did not answer a moment ago"));
         }
         let dialled = self.runtime()?.block_on(async { timeout(DIALLING, C::dial(&self.address)).await });
         match dialled.unwrap_or_else(|_| Err(unreachable("it does not answer"))) {
             Ok(client) => {
                 self.client = Some(client);
-                self.rests = None;
+                self.failed_dial = None;
                 Ok(())
             }
             Err(error) => {
-                let pause = self.rests.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-                self.rests = Some((Instant::now(), pause));
+                let pause = former.map_or(FIRST_PAUSE, |former| (former.pause * 2).min(LONGEST_PAUSE));
+                self.failed_dial = Some(FailedDial { at: Instant::now(), pause });
                 Err(error)
             }
         }

@@ -21,6 +21,7 @@ use crate::http::{Endpoint, Route};
 use crate::jobs::Jobs;
 use crate::limits::Guards;
 use crate::proxy::Proxy;
+use crate::routing::limit_windows::LimitsVersion;
 use crate::store::admin_snapshots::{self, StoredAnswer};
 use crate::time::{Millis, now_ms};
 
@@ -39,8 +40,8 @@ pub struct Admin {
     pub accounts_list: TimedCache<ListKey, Bytes>,
     /// Set once the account list from before the restart was looked for.
     former_list: OnceCell<()>,
-    /// The state of the accounts' limits at the start, which the account list from before it may show.
-    limits_at_start: (u64, usize),
+    /// The version of the accounts' limits at the start, which the account list from before it may show.
+    limits_at_start: LimitsVersion,
     /// The cached list of the models on offer.
     pub marketplace: MarketplaceCache,
     /// The cached statistics.
@@ -68,7 +69,7 @@ impl Admin {
             guards: Guards::default(),
             accounts_list: TimedCache::new(1),
             former_list: OnceCell::new(),
-            limits_at_start: core.live.limits_state(now_ms()),
+            limits_at_start: core.live.limits_version(now_ms()),
             marketplace: list_key::cache(),
             stats: kept::cache(),
             decisions: DecisionCache::default(),
@@ -93,7 +94,7 @@ impl Admin {
     pub async fn read_former_list(&self) {
         let read = || async {
             let key = ListKey::of(&self.core);
-            if self.core.live.limits_state(now_ms()) != self.limits_at_start {
+            if self.core.live.limits_version(now_ms()) != self.limits_at_start {
                 return;
             }
             for StoredAnswer { text, at, .. } in self.stored(stored_answers::ACCOUNTS).await {

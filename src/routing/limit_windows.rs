@@ -12,6 +12,7 @@
 
 mod read;
 
+use std::iter::Sum;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -76,6 +77,24 @@ pub struct LimitWindows {
     notes: AtomicU64,
 }
 
+/// A value that changes whenever a limit is recorded or a window ends; only good for comparing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LimitsVersion {
+    /// How often windows were recorded.
+    pub notes: u64,
+    /// How many windows are in force.
+    pub in_force: usize,
+}
+
+impl Sum for LimitsVersion {
+    fn sum<I: Iterator<Item = Self>>(versions: I) -> Self {
+        versions.fold(Self::default(), |sum, version| Self {
+            notes: sum.notes + version.notes,
+            in_force: sum.in_force + version.in_force,
+        })
+    }
+}
+
 // === impl LimitWindow ===
 
 impl LimitWindow {
@@ -125,10 +144,9 @@ impl LimitWindows {
         has_moved
     }
 
-    /// Returns how often windows were recorded, and how many are in force.
-    pub fn state(&self, now: Millis) -> (u64, usize) {
+    pub fn version(&self, now: Millis) -> LimitsVersion {
         let in_force = lock(&self.windows).iter().filter(|window| window.is_in_force(now)).count();
-        (self.notes.load(Relaxed), in_force)
+        LimitsVersion { notes: self.notes.load(Relaxed), in_force }
     }
 
     /// Returns the latest reset among the full windows that have a reset time.
@@ -216,15 +234,16 @@ mod tests {
     #[test]
     fn the_last_of_the_full_windows_says_how_long_a_refusal_holds() {
         let windows = LimitWindows::default();
-        assert_eq!((windows.full_until(0), windows.state(0)), (None, (0, 0)));
+        let version = |notes, in_force| LimitsVersion { notes, in_force };
+        assert_eq!((windows.full_until(0), windows.version(0)), (None, version(0, 0)));
         windows.note(vec![
             window("5h", 100.0, Some(100), 0),
             window("7d", 101.5, Some(300), 0),
             window("tokens", 99.9, Some(900), 0),
             window("requests", 100.0, None, 0),
         ]);
-        assert_eq!((windows.full_until(0), windows.state(0)), (Some(300), (1, 4)));
-        assert_eq!((windows.full_until(300), windows.state(300)), (None, (1, 2)), "both are over");
+        assert_eq!((windows.full_until(0), windows.version(0)), (Some(300), version(1, 4)));
+        assert_eq!((windows.full_until(300), windows.version(300)), (None, version(1, 2)), "both are over");
     }
 
     #[test]

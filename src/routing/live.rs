@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use super::health::{SiteHealth, saved};
-use super::limit_windows::LimitWindows;
+use super::limit_windows::{LimitWindows, LimitsVersion};
 use super::pricing::PriceList;
 use super::rotation::Rotations;
 use crate::ids::{AccountId, ChannelId, EndpointId, MemberId, SiteId};
@@ -101,11 +101,10 @@ impl LiveTable {
         lock(&self.limits).entry(account).or_default().clone()
     }
 
-    /// Returns a value that changes whenever a limit is recorded or a window ends, on any account.
-    pub fn limits_state(&self, now: Millis) -> (u64, usize) {
+    /// Returns the version of the limits of all accounts together.
+    pub fn limits_version(&self, now: Millis) -> LimitsVersion {
         let all: Vec<_> = lock(&self.limits).values().cloned().collect();
-        let states = all.iter().map(|limits| limits.state(now));
-        states.fold((0, 0), |sums, state| (sums.0 + state.0, sums.1 + state.1))
+        all.iter().map(|limits| limits.version(now)).sum()
     }
 
     /// Forgets the limits of accounts that are gone.

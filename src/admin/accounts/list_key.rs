@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::core::Core;
 use crate::routing::Snapshot;
+use crate::routing::limit_windows::LimitsVersion;
 use crate::time::now_ms;
 
 /// The state that an account list was made of.
@@ -12,15 +13,15 @@ use crate::time::now_ms;
 pub struct ListKey {
     /// The routing snapshot that was published; its address stays taken while this exists.
     snapshot: Weak<Snapshot>,
-    /// The state of the accounts' limits: any response of an upstream may change it, and limit windows end by themselves.
-    limits: (u64, usize),
+    /// The version of the accounts' limits: any response of an upstream may change it, and limit windows end by themselves.
+    limits: LimitsVersion,
 }
 
 impl ListKey {
     /// Returns the key of a list that is made now.
     pub fn of(core: &Core) -> Self {
         let snapshot = Arc::downgrade(&core.snapshot.load_full());
-        Self { snapshot, limits: core.live.limits_state(now_ms()) }
+        Self { snapshot, limits: core.live.limits_version(now_ms()) }
     }
 }
 
@@ -45,9 +46,12 @@ mod tests {
     #[test]
     fn lists_of_other_snapshots_and_limits_are_others() {
         let [one, other] = [(); 2].map(|()| Arc::new(Snapshot::default()));
-        let key = |snapshot, limits| ListKey { snapshot: Arc::downgrade(snapshot), limits };
-        assert!(key(&one, (1, 1)) == key(&one, (1, 1)));
-        assert!(key(&one, (1, 1)) != key(&other, (1, 1)));
-        assert!(key(&one, (1, 1)) != key(&one, (1, 0)));
+        let key = |snapshot, in_force| {
+            let limits = LimitsVersion { notes: 1, in_force };
+            ListKey { snapshot: Arc::downgrade(snapshot), limits }
+        };
+        assert!(key(&one, 1) == key(&one, 1));
+        assert!(key(&one, 1) != key(&other, 1));
+        assert!(key(&one, 1) != key(&one, 0));
     }
 }

@@ -48,6 +48,12 @@ pub async fn clean(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::R
     Ok(Some(Cleaned { log_rows, events }))
 }
 
+/// The numbers of what a pass over the stored files deleted.
+pub struct PrunedFiles {
+    pub files: u64,
+    pub unfinished_uploads: u64,
+}
+
 /// Deletes debug traces older than this many hours, and the oldest when all take too much room.
 pub async fn prune_debug_traces(store: &Store, hours: u64, now: Millis) -> store::Result<u64> {
     let age = Millis::try_from(hours).unwrap_or(Millis::MAX).saturating_mul(HOUR_MS);
@@ -62,20 +68,20 @@ async fn prune(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
 }
 
 /// Deletes files older than this many days, hidden ones too, and chunks that belong to no file: chunks from before the
-/// service `started` belong to no upload that still runs. Returns how many files and how many unfinished uploads were
-/// deleted.
+/// service `started` belong to no upload that still runs.
 pub async fn prune_files(
     store: &Store,
     uploads: &Uploads,
     days: u32,
     started: Millis,
     now: Millis,
-) -> store::Result<(u64, u64)> {
-    let pruned = match cutoff(days, now) {
+) -> store::Result<PrunedFiles> {
+    let files = match cutoff(days, now) {
         Some(cutoff) => files::prune(store, cutoff).await?,
         None => 0,
     };
-    Ok((pruned, files::sweep(store, uploads, started.max(now - DAY_MS)).await?))
+    let unfinished_uploads = files::sweep(store, uploads, started.max(now - DAY_MS)).await?;
+    Ok(PrunedFiles { files, unfinished_uploads })
 }
 
 /// Deletes ids of videos older than this many days. Returns how many were deleted.

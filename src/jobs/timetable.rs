@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::balances::balance;
+use super::balances::balance::{self, BalanceCounts};
 use super::models::refresh;
+use super::retention::{self, PrunedFiles};
 use super::schedule::{Clock, Job, Pass, PassFuture, Plan, Scheduler, When};
 use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
     announcements, backups, checkin, health, leadership, oauth, other_instances, prices, probe, quotas,
-    rebuild, rekey, retention, summary, update_center,
+    rebuild, rekey, summary, update_center,
 };
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
@@ -258,10 +259,10 @@ async fn check_in(jobs: Arc<Jobs>) -> Pass {
 }
 
 async fn refresh_balances(jobs: Arc<Jobs>) -> Pass {
-    let (read, failed) = balance::refresh_all(&jobs).await?;
+    let BalanceCounts { asked: balances, failed } = balance::refresh_all(&jobs).await?;
     let (outcomes, _counts) = refresh::refresh_all_and_rebuild(&jobs).await?;
-    let asked = outcomes.len();
-    Ok(Some(format!("{read} balance(s) read, {failed} failed; {asked} account(s) asked for models")))
+    let accounts = outcomes.len();
+    Ok(Some(format!("{balances} balance(s) read, {failed} failed; {accounts} account(s) asked for models")))
 }
 
 /// Runs as a task, so that an operator sees it and another start meanwhile joins it.
@@ -307,10 +308,11 @@ async fn prune_debug_traces(jobs: Arc<Jobs>) -> Pass {
 
 async fn prune_files(jobs: Arc<Jobs>) -> Pass {
     let days = jobs.core.config.files.retention_days;
-    let (files, uploads) =
-        retention::prune_files(&jobs.core.store, &jobs.core.uploads, days, jobs.core.started, now_ms())
-            .await?;
-    Ok((files + uploads > 0).then(|| format!("{files} file(s) and {uploads} unfinished upload(s) deleted")))
+    let core = &jobs.core;
+    let pruned = retention::prune_files(&core.store, &core.uploads, days, core.started, now_ms());
+    let PrunedFiles { files, unfinished_uploads } = pruned.await?;
+    Ok((files + unfinished_uploads > 0)
+        .then(|| format!("{files} file(s) and {unfinished_uploads} unfinished upload(s) deleted")))
 }
 
 async fn prune_videos(jobs: Arc<Jobs>) -> Pass {

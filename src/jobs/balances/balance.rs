@@ -133,8 +133,14 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading, 
     }
 }
 
-/// Reads the balances of all active session accounts. Returns how many were asked and how many failed.
-pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
+/// The numbers of accounts in a reading of all balances.
+pub struct BalanceCounts {
+    pub asked: usize,
+    pub failed: usize,
+}
+
+/// Reads the balances of all active session accounts.
+pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<BalanceCounts> {
     let active = accounts::pick(&jobs.core.store, |row| {
         (row.status == AccountStatus::Active && row.is_session()).then_some((row.site_id, row.id))
     });
@@ -144,7 +150,8 @@ pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
     });
     let read = read.await;
     jobs.core.publish().await?;
-    Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
+    let failed = read.iter().filter(|is_read| !**is_read).count();
+    Ok(BalanceCounts { asked: read.len(), failed })
 }
 
 /// Reads the balance from the site, with a renewed session if needed.

@@ -51,13 +51,14 @@ pub(super) trait Connection: Send {
         Ok(())
     }
 
-    /// Begins a transaction that spans calls of [`Self::run`] until [`Self::end`].
+    /// Begins a transaction that spans calls of [`Self::run`] until it is committed or rolled back.
     fn begin(&mut self) -> Result<()>;
 
     fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>>;
 
-    /// Ends the transaction: commits it if `keep`, else rolls it back.
-    fn end(&mut self, keep: bool) -> Result<()>;
+    fn commit(&mut self) -> Result<()>;
+
+    fn roll_back(&mut self) -> Result<()>;
 
     /// Returns the names of the existing tables.
     fn tables(&mut self) -> Result<Vec<String>>;

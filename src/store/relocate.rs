@@ -289,7 +289,7 @@ pub fn copy(
     let source = ReadView::of(store)?;
     target.begin()?;
     let copied = fill(&source, &mut *target, tell).inspect_err(|_| undo(&mut *target))?;
-    target.end(true)?;
+    target.commit()?;
     target.close()?;
     drop(lock);
     Ok(copied)
@@ -297,7 +297,7 @@ pub fn copy(
 
 /// Rolls an incomplete copy back. A database whose connection was lost does that by itself.
 fn undo(target: &mut dyn Connection) {
-    if let Err(error) = target.end(false) {
+    if let Err(error) = target.roll_back() {
         log::debug!("rolling back an incomplete copy: {error}");
     }
 }

@@ -40,6 +40,13 @@ impl<C: Client> Remote<C> {
         self.session.run_again(patience, async |client| client.script(C::WORDS.begin).await)
     }
 
+    /// Ends the transaction that spans several calls, even if its connection was lost.
+    fn end_transaction(&mut self, command: &'static str) -> Result<()> {
+        let ended = self.session.run(Patience::LONG, async |client| client.script(command).await);
+        self.session.set_in_transaction(false);
+        ended
+    }
+
     /// Ends the connection that was lost in the middle of a transaction: a server that has not noticed the loss
     /// still holds it, with all its locks.
     fn end_predecessor(&mut self) {
@@ -223,11 +230,12 @@ impl<C: Client> Connection for Remote<C> {
         self.session.run(Patience::LONG, async |client| run(client, statements).await)
     }
 
-    fn end(&mut self, keep: bool) -> Result<()> {
-        let end = if keep { "COMMIT" } else { "ROLLBACK" };
-        let ended = self.session.run(Patience::LONG, async |client| client.script(end).await);
-        self.session.set_in_transaction(false);
-        ended
+    fn commit(&mut self) -> Result<()> {
+        self.end_transaction("COMMIT")
+    }
+
+    fn roll_back(&mut self) -> Result<()> {
+        self.end_transaction("ROLLBACK")
     }
 
     fn columns(&mut self, table: &str) -> Result<Vec<String>> {
@@ -251,12 +259,12 @@ impl<C: Client> Connection for Remote<C> {
             });
             if let Err(error) = done {
                 if C::WORDS.undoes_schema {
-                    let _ = self.end(false);
+                    let _ = self.roll_back();
                 }
                 return Err(MigrateError { step: name, error });
             }
         }
-        if C::WORDS.undoes_schema { self.end(true).map_err(failed("commit")) } else { Ok(()) }
+        if C::WORDS.undoes_schema { self.commit().map_err(failed("commit")) } else { Ok(()) }
     }
 
     fn begin_snapshot(&mut self) -> Result<()> {

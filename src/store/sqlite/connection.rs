@@ -154,8 +154,12 @@ impl connection::Connection for Sqlite {
         run(&self.connection, statements)
     }
 
-    fn end(&mut self, keep: bool) -> Result<()> {
-        Ok(self.connection.execute_batch(if keep { "COMMIT" } else { "ROLLBACK" })?)
+    fn commit(&mut self) -> Result<()> {
+        Ok(self.connection.execute_batch("COMMIT")?)
+    }
+
+    fn roll_back(&mut self) -> Result<()> {
+        Ok(self.connection.execute_batch("ROLLBACK")?)
     }
 
     fn columns(&mut self, table: &str) -> Result<Vec<String>> {

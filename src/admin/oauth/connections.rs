@@ -35,7 +35,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let offset = number(&request.query, "offset", 0, 0)?;
     let store = &admin.core.store;
     let rows = connections::page(store, limit, offset).await?;
-    let items = view::shown(&admin.core, &rows).await?;
+    let items = view::connection_views(&admin.core, &rows).await?;
     let total = connections::count(store).await?;
     let body = json!({"items": items, "total": total, "limit": limit, "offset": offset});
     Ok(http::json(StatusCode::OK, &body))

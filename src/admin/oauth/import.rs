@@ -67,7 +67,7 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         "imported": outcomes.len() - failed,
         "skipped": 0,
         "failed": failed,
-        "items": outcomes.iter().map(Outcome::shown).collect::<Vec<_>>(),
+        "items": outcomes.iter().map(Outcome::view).collect::<Vec<_>>(),
     });
     Ok(http::json(StatusCode::OK, &body))
 }
@@ -191,21 +191,21 @@ impl Batch {
 // === impl Outcome ===
 
 impl Outcome {
-    fn shown(&self) -> Value {
-        let mut shown = json!({"name": self.name});
+    fn view(&self) -> Value {
+        let mut view = json!({"name": self.name});
         if let Some(provider) = self.provider {
-            shown["provider"] = provider.into();
+            view["provider"] = provider.into();
         }
         match &self.result {
             Ok(id) => {
-                shown["status"] = "imported".into();
-                shown["accountId"] = (*id).into();
+                view["status"] = "imported".into();
+                view["accountId"] = (*id).into();
             }
             Err((_, message)) => {
-                shown["status"] = "failed".into();
-                shown["message"] = message.as_str().into();
+                view["status"] = "failed".into();
+                view["message"] = message.as_str().into();
             }
         }
-        shown
+        view
     }
 }

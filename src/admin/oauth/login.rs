@@ -56,7 +56,7 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         proxy: ProxyChoice::of(&fields, stored.as_ref())?,
     };
     let started = start(&admin.jobs, login).await.map_err(refusal)?;
-    Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
+    Ok(http::json(StatusCode::OK, &started_view(provider, &started, &request.headers)))
 }
 
 /// `POST /api/oauth/connections/{id}/rebind`: starts a login for an account that is already connected. Unless the
@@ -68,7 +68,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let proxy = ProxyChoice::of(&fields, account.proxy_url.as_ref())?;
     let login = LoginRequest { provider, rebind: Some(account.id), project_id: None, proxy };
     let started = start(&admin.jobs, login).await.map_err(refusal)?;
-    Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
+    Ok(http::json(StatusCode::OK, &started_view(provider, &started, &request.headers)))
 }
 
 /// `GET /api/oauth/sessions/{state}`
@@ -76,7 +76,7 @@ pub async fn session(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_SESSION_READ)?;
     let state = request.params.get("state");
     let session = admin.jobs.logins.get(&admin.core, state).await?.ok_or_else(no_session)?;
-    Ok(http::json(StatusCode::OK, &shown_session(state, &session)))
+    Ok(http::json(StatusCode::OK, &session_view(state, &session)))
 }
 
 /// `POST /api/oauth/sessions/{state}/manual-callback`
@@ -118,7 +118,7 @@ fn refusal(error: StartError) -> AdminError {
 }
 
 /// Shows a login that was started, with instructions for the operator.
-fn shown(provider: OAuthProvider, started: &StartedLogin, headers: &HeaderMap) -> Value {
+fn started_view(provider: OAuthProvider, started: &StartedLogin, headers: &HeaderMap) -> Value {
     let mut instructions = json!({
         "redirectUri": started.redirect_uri,
         "callbackPort": started.callback_port,
@@ -139,9 +139,9 @@ fn shown(provider: OAuthProvider, started: &StartedLogin, headers: &HeaderMap) -
     })
 }
 
-fn shown_session(state: &str, session: &LoginSession) -> Value {
-    let mut shown = Map::new();
-    let mut say = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
+fn session_view(state: &str, session: &LoginSession) -> Value {
+    let mut view = Map::new();
+    let mut say = |name: &str, value: Value| drop(view.insert(name.to_owned(), value));
     say("provider", session.provider.id().into());
     say("state", state.into());
     let status = match &session.stage {
@@ -160,7 +160,7 @@ fn shown_session(state: &str, session: &LoginSession) -> Value {
     }
     say("createdAt", iso(session.created_at).into());
     say("updatedAt", iso(session.updated_at).into());
-    Value::Object(shown)
+    Value::Object(view)
 }
 
 fn no_session() -> AdminError {

@@ -16,15 +16,15 @@ use crate::platform::OAuthProvider;
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_PROVIDERS_READ)?;
     let has_proxy = admin.core.settings.load().system_proxy_url.is_some();
-    let providers: Vec<Value> = OAuthProvider::ALL.iter().map(|provider| shown(&admin, *provider)).collect();
+    let providers: Vec<Value> = OAuthProvider::ALL.iter().map(|provider| view(&admin, *provider)).collect();
     let body = json!({"defaults": {"systemProxyConfigured": has_proxy}, "providers": providers});
     Ok(http::json(StatusCode::OK, &body))
 }
 
-fn shown(admin: &Admin, provider: OAuthProvider) -> Value {
+fn view(admin: &Admin, provider: OAuthProvider) -> Value {
     let profile = provider.profile();
     let missing = &admin.core.config.oauth.of(provider).missing;
-    let mut shown = json!({
+    let mut view = json!({
         "provider": profile.id,
         "label": profile.label,
         "platform": profile.platform.id(),
@@ -37,10 +37,10 @@ fn shown(admin: &Admin, provider: OAuthProvider) -> Value {
         "notice": notice(provider),
     });
     if !missing.is_empty() {
-        shown["missingVariables"] = json!(missing);
-        shown["disabledReason"] = not_set(missing).into();
+        view["missingVariables"] = json!(missing);
+        view["disabledReason"] = not_set(missing).into();
     }
-    shown
+    view
 }
 
 /// Builds the reason why a provider cannot be used: the variables that are not set.

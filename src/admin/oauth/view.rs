@@ -91,7 +91,7 @@ struct ConnectionRows {
 }
 
 /// Shows the connections of these rows, in the same order.
-pub async fn shown(core: &Core, rows: &[AccountRow]) -> Result<Vec<Value>> {
+pub async fn connection_views(core: &Core, rows: &[AccountRow]) -> Result<Vec<Value>> {
     let ids: Vec<AccountId> = rows.iter().map(|row| row.id).collect();
     let known = ConnectionRows::read(&core.store, &ids).await?;
     Ok(rows.iter().map(|row| json!(known.view(core, row))).collect())

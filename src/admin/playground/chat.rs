@@ -62,7 +62,7 @@ pub(super) fn read(
 }
 
 fn openai(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
-    let messages: Vec<Value> = messages.iter().map(shown).collect();
+    let messages: Vec<Value> = messages.iter().map(to_json).collect();
     let mut body = json!({ "messages": messages });
     let names = ["temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "seed"];
     copy(fields, &names, &mut body);
@@ -90,7 +90,7 @@ fn claude(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
 fn responses(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
     let input = match messages {
         [only] if only.role == "user" => Value::from(only.content),
-        _ => messages.iter().filter(|message| message.role != "system").map(shown).collect(),
+        _ => messages.iter().filter(|message| message.role != "system").map(to_json).collect(),
     };
     let mut body = json!({ "input": input, "max_output_tokens": limit(fields) });
     if let Some(system) = system(messages) {
@@ -100,7 +100,7 @@ fn responses(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
     body
 }
 
-fn shown(message: &Message<'_>) -> Value {
+fn to_json(message: &Message<'_>) -> Value {
     json!({ "role": message.role, "content": message.content })
 }
 

@@ -48,7 +48,7 @@ pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Respo
 
 /// `GET /api/test/proxy/jobs/{id}`: shows the state of a job, or its result.
 pub async fn proxy_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    Ok(shown(&admin, &request, Form::Envelope))
+    Ok(show_job(&admin, &request, Form::Envelope))
 }
 
 /// `DELETE /api/test/proxy/jobs/{id}`: stops a running job, or deletes one that has ended.
@@ -58,7 +58,7 @@ pub async fn cancel_proxy_job(admin: Arc<Admin>, request: Request) -> Result<Res
 
 /// `GET /api/test/chat/jobs/{id}`
 pub async fn chat_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    Ok(shown(&admin, &request, Form::Chat))
+    Ok(show_job(&admin, &request, Form::Chat))
 }
 
 /// `DELETE /api/test/chat/jobs/{id}`
@@ -130,14 +130,14 @@ async fn begun(admin: Arc<Admin>, mut request: Request, form: Form) -> Response 
         Err(refusal) => return refusal,
     };
     match jobs::begin(&admin, internal_request) {
-        Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
+        Ok(job) => http::json(StatusCode::ACCEPTED, &job),
         Err(refused) => form.refusal(refused),
     }
 }
 
-fn shown(admin: &Admin, request: &Request, form: Form) -> Response {
-    let shown = admin.playground.show(request.params.get("id"), time::now_ms());
-    shown.unwrap_or_else(|| form.refusal(PlaygroundError::not_found("Job not found")))
+fn show_job(admin: &Admin, request: &Request, form: Form) -> Response {
+    let answer = admin.playground.show(request.params.get("id"), time::now_ms());
+    answer.unwrap_or_else(|| form.refusal(PlaygroundError::not_found("Job not found")))
 }
 
 fn cancelled(admin: &Admin, request: &Request, form: Form) -> Response {

@@ -100,13 +100,13 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
 pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?;
-    let (kind, shown) = (place.kind, place.masked());
+    let (kind, address) = (place.kind, place.masked());
     blocking(move || relocate::try_out(&place)).await?;
     let answer = json!({
         "success": true,
         "message": format!("{} answers", kind.title()),
         "dialect": kind.as_str(),
-        "connection": shown,
+        "connection": address,
     });
     Ok(http::json(StatusCode::OK, &answer))
 }
@@ -153,7 +153,7 @@ async fn copy(
 ) -> Result<Value> {
     let _turn = admin.core.imports.lock().await;
     admin.core.store.flush().await;
-    let (kind, shown, store) = (place.kind, place.masked(), admin.core.store.clone());
+    let (kind, address, store) = (place.kind, place.masked(), admin.core.store.clone());
     let copied = blocking(move || {
         // Moved into the work, which cannot be interrupted.
         let _copying = copying;
@@ -163,7 +163,7 @@ async fn copy(
     let event = NewEvent {
         kind: "status",
         title: "Data was copied into another database".to_owned(),
-        message: Some(format!("{} rows are in {shown} ({})", total(&copied), kind.title())),
+        message: Some(format!("{} rows are in {address} ({})", total(&copied), kind.title())),
         level: EventLevel::Info,
         related_id: None,
         related_type: Some("settings"),
@@ -178,7 +178,7 @@ async fn copy(
         "success": true,
         "message": format!("{} rows were copied; this database stays in use until another is saved", total(&copied)),
         "dialect": kind.as_str(),
-        "connection": shown,
+        "connection": address,
         "overwrite": overwrite,
         "version": "live-db-snapshot",
         "timestamp": now,
@@ -206,13 +206,13 @@ async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
     let kinds = [DatabaseKind::Postgres, DatabaseKind::MySql, DatabaseKind::Sqlite];
     let usable = kinds.into_iter().filter(|kind| relocate::is_usable(*kind));
     answer.insert("dialects".into(), usable.map(DatabaseKind::as_str).collect());
-    answer.insert("active".into(), shown(&core.database));
+    answer.insert("active".into(), place_view(&core.database));
     answer.insert("restartRequired".into(), saved.as_ref().is_some_and(differs).into());
-    answer.insert("saved".into(), saved.as_ref().map_or(Value::Null, shown));
+    answer.insert("saved".into(), saved.as_ref().map_or(Value::Null, place_view));
     Ok(answer)
 }
 
-fn shown(place: &DatabaseAddress) -> Value {
+fn place_view(place: &DatabaseAddress) -> Value {
     json!({ "dialect": place.kind.as_str(), "connection": place.masked(), "ssl": place.tls.is_required })
 }
 

@@ -31,14 +31,14 @@ const MAX_EVENT_VALUE: usize = 120;
 
 /// `GET /api/settings/runtime`
 pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &shown(&admin.core, &request)))
+    Ok(http::json(StatusCode::OK, &runtime_view(&admin.core, &request)))
 }
 
 /// `PUT /api/settings/runtime`
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::RUNTIME_CHANGE, request.json_object().await?);
     let change = change(&admin, &fields, request.client_ip).await?;
-    let mut answer = shown(&admin.core, &request);
+    let mut answer = runtime_view(&admin.core, &request);
     answer.insert("success".to_owned(), true.into());
     answer.insert("message".to_owned(), message(&change).into());
     Ok(http::json(StatusCode::OK, &answer))
@@ -84,9 +84,9 @@ async fn save(admin: &Arc<Admin>, change: &Change) -> Result<()> {
 }
 
 /// Shows every setting in force, with secrets masked.
-fn shown(core: &Core, request: &Request) -> Map<String, Value> {
+fn runtime_view(core: &Core, request: &Request) -> Map<String, Value> {
     let settings = core.settings.load();
-    let mut shown = Map::new();
+    let mut view = Map::new();
     for setting in SETTINGS {
         let value = settings.values.get(setting.key);
         let text = value.as_str().unwrap_or_default();
@@ -98,14 +98,14 @@ fn shown(core: &Core, request: &Request) -> Map<String, Value> {
             Rule::Target => (setting.field.to_owned(), secrets::mask_target(text).into()),
             _ => (setting.field.to_owned(), value.clone()),
         };
-        shown.insert(field, value);
+        view.insert(field, value);
     }
-    shown.insert("currentAdminIp".to_owned(), request.client_ip.to_string().into());
-    shown.insert("serverTimeZone".to_owned(), core.config.time_zone_name.as_str().into());
-    shown.insert("credentialSecretWeak".to_owned(), core.config.credential_secret_weak.into());
-    shown.insert("usingDefaultAdminToken".to_owned(), settings.uses_placeholder_auth_token().into());
-    shown.insert("usingDefaultProxyToken".to_owned(), settings.uses_placeholder_proxy_token().into());
-    shown
+    view.insert("currentAdminIp".to_owned(), request.client_ip.to_string().into());
+    view.insert("serverTimeZone".to_owned(), core.config.time_zone_name.as_str().into());
+    view.insert("credentialSecretWeak".to_owned(), core.config.credential_secret_weak.into());
+    view.insert("usingDefaultAdminToken".to_owned(), settings.uses_placeholder_auth_token().into());
+    view.insert("usingDefaultProxyToken".to_owned(), settings.uses_placeholder_proxy_token().into());
+    view
 }
 
 fn message(change: &Change) -> &'static str {

@@ -34,11 +34,11 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         offset: paging::offset(query),
     };
     let rows = announcements::list(&admin.core.store, &filter, now_ms()).await?;
-    let shown: Vec<Value> = rows.iter().map(shown).collect();
-    Ok(http::json(StatusCode::OK, &shown))
+    let views: Vec<Value> = rows.iter().map(view).collect();
+    Ok(http::json(StatusCode::OK, &views))
 }
 
-fn shown(row: &AnnouncementRow) -> Value {
+fn view(row: &AnnouncementRow) -> Value {
     let time = |at: Option<Millis>| at.map(iso);
     let seen = &row.seen;
     json!({

@@ -41,12 +41,12 @@ pub async fn logs(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let account = paging::account(query)?;
     let limit = paging::number(query, "limit", 50, 1..=500);
     let rows = checkins::list(&admin.core.store, account, limit, paging::offset(query)).await?;
-    let shown: Vec<Value> = rows.iter().map(shown).collect();
-    Ok(http::json(StatusCode::OK, &shown))
+    let views: Vec<Value> = rows.iter().map(view).collect();
+    Ok(http::json(StatusCode::OK, &views))
 }
 
 /// Shows a check-in under the names of the joined tables; no credential is included.
-pub fn shown(row: &CheckinRow) -> Value {
+pub fn view(row: &CheckinRow) -> Value {
     json!({
         "checkin_logs": {
             "id": row.id,

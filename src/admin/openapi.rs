@@ -41,7 +41,7 @@ pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
     let mut document = Document::default();
     let mut paths: BTreeMap<String, Value> = BTreeMap::new();
     for endpoint in endpoints {
-        let methods = paths.entry(shown_path(endpoint.path)).or_insert_with(|| json!({}));
+        let methods = paths.entry(openapi_path(endpoint.path)).or_insert_with(|| json!({}));
         methods[endpoint.method.as_str().to_lowercase()] = document.operation(endpoint);
     }
     for error in [&ADMIN_ERROR, &TOO_MANY, &PROXY_ERROR] {
@@ -361,7 +361,7 @@ static RESOURCES: &[&[Operation]] = &[
 ];
 
 fn path_parameters(endpoint: &Endpoint) -> Vec<Value> {
-    let path = shown_path(endpoint.path);
+    let path = openapi_path(endpoint.path);
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let parameters = names.map(|name| {
         // Ids of tasks, playground jobs and update tasks are not row ids.
@@ -416,7 +416,7 @@ fn share_answers(paths: &mut BTreeMap<String, Value>) -> Map<String, Value> {
 /// Builds the operation id, such as `getApiSitesById` for `GET /api/sites/{id}`.
 fn operation_id(endpoint: &Endpoint) -> String {
     let mut id = endpoint.method.as_str().to_lowercase();
-    for part in shown_path(endpoint.path).split(['/', '-', ':', '.', '_']) {
+    for part in openapi_path(endpoint.path).split(['/', '-', ':', '.', '_']) {
         let name = part.strip_prefix('{').map(|name| name.trim_end_matches('}'));
         id += if name.is_some() { "By" } else { "" };
         let mut letters = name.unwrap_or(part).chars();
@@ -437,11 +437,11 @@ fn tag(endpoint: &Endpoint) -> &'static str {
 }
 
 fn name_of(endpoint: &Endpoint) -> String {
-    format!("{} {}", endpoint.method, shown_path(endpoint.path))
+    format!("{} {}", endpoint.method, openapi_path(endpoint.path))
 }
 
 /// Writes the path as OpenAPI does: a parameter for the rest of the path looks like any other.
-fn shown_path(path: &str) -> String {
+fn openapi_path(path: &str) -> String {
     path.replace("{*", "{")
 }
 

@@ -102,7 +102,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
         "accounts": found_accounts.collect::<Vec<_>>(),
         "accountTokens": found_tokens.take(count).collect::<Vec<_>>(),
         "sites": found_sites.take(count).map(SiteView::of).collect::<Vec<_>>(),
-        "checkinLogs": checkins.iter().map(checkins::shown).collect::<Vec<_>>(),
+        "checkinLogs": checkins.iter().map(checkins::view).collect::<Vec<_>>(),
         "proxyLogs": proxy_logs::of_models(&core.store, query, most).await?,
         "models": models(core, &lower, count),
     }))
@@ -110,7 +110,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
 
 /// Returns the console's section of an account: sessions or API keys.
 fn segment(account: &AccountRow) -> &'static str {
-    match view::shown_mode(account) {
+    match view::resolved_mode(account) {
         CredentialMode::ApiKey => "apikey",
         _ => "session",
     }

@@ -20,12 +20,12 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=200);
     let tasks = admin.jobs.tasks.list(usize::try_from(limit).unwrap_or(1));
     let instances: Vec<Value> =
-        admin.core.all_instances().iter().map(|one| shown(one, &admin.core.instance)).collect();
+        admin.core.all_instances().iter().map(|one| instance_view(one, &admin.core.instance)).collect();
     Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks, "instances": instances })))
 }
 
 /// Shows a process on this database; `isThis` marks the one that answers.
-fn shown(instance: &Instance, me: &str) -> Value {
+fn instance_view(instance: &Instance, me: &str) -> Value {
     json!({
         "id": instance.id,
         "name": instance.name,

@@ -33,13 +33,13 @@ pub async fn status(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     if state.status_snapshot.is_none() {
         state = check::check(&admin.jobs).await?;
     }
-    shown(&admin, state).await
+    answer(&admin, state).await
 }
 
 /// `POST /api/update-center/check`
 pub async fn check(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let state = check::check(&admin.jobs).await?;
-    shown(&admin, state).await
+    answer(&admin, state).await
 }
 
 /// `PUT /api/update-center/config`: changes the fields that are sent.
@@ -89,7 +89,7 @@ fn change(config: &mut UpdateConfig, fields: &Fields) -> Result<(), Invalid> {
     Ok(config.check()?)
 }
 
-async fn shown(admin: &Admin, state: UpdateState) -> Result<Response> {
+async fn answer(admin: &Admin, state: UpdateState) -> Result<Response> {
     let config = saved::config(&admin.core.store).await?;
     let found = state.status_snapshot.clone().unwrap_or_default();
     let tasks = admin.jobs.tasks.list(usize::MAX).into_iter().filter(|task| task.kind == deploy::TASK);

@@ -146,7 +146,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         set_proxy(&mut patch, before, sent)?;
     }
     let mode = match patch.credential_mode.unwrap_or(before.credential_mode) {
-        CredentialMode::Auto => view::shown_mode(before),
+        CredentialMode::Auto => view::resolved_mode(before),
         mode => mode,
     };
     let is_key = mode == CredentialMode::ApiKey;
@@ -157,7 +157,8 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     let adopts = if is_key || before.oauth_provider.is_some() {
         None
     } else {
-        let stored = before.api_token.as_ref().filter(|_| view::shown_mode(before) == CredentialMode::ApiKey);
+        let stored =
+            before.api_token.as_ref().filter(|_| view::resolved_mode(before) == CredentialMode::ApiKey);
         patch.api_token.take().flatten().or_else(|| stored.cloned())
     };
     // For a key account the list shows a blank access token: sending it back means that nothing was typed.

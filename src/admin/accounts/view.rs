@@ -41,8 +41,8 @@ pub struct ListContext<'a> {
     pub now: Millis,
 }
 
-/// Returns the credential mode to show, which is never `auto`.
-pub fn shown_mode(account: &AccountRow) -> CredentialMode {
+/// Returns the credential mode in effect, which is never `auto`.
+pub fn resolved_mode(account: &AccountRow) -> CredentialMode {
     match account.credential_mode {
         CredentialMode::Auto if is_set(account.access_token.as_ref()) => CredentialMode::Session,
         CredentialMode::Auto => CredentialMode::ApiKey,
@@ -133,7 +133,7 @@ struct HealthView<'a> {
 impl<'a> AccountView<'a> {
     pub fn of(account: &'a AccountRow) -> Self {
         let masked = |secret: &Option<Secret>| secret.as_ref().map(|secret| secrets::mask(secret.expose()));
-        let is_key = shown_mode(account) == CredentialMode::ApiKey;
+        let is_key = resolved_mode(account) == CredentialMode::ApiKey;
         Self {
             id: account.id,
             site_id: account.site_id,
@@ -176,7 +176,7 @@ impl<'a> ListedAccount<'a> {
         Self {
             account: AccountView::of(account),
             site: site.map(SiteView::of),
-            credential_mode: shown_mode(account).as_str(),
+            credential_mode: resolved_mode(account).as_str(),
             capabilities: capabilities(account).at(platform),
             today_spend: usd(context.spend),
             today_reward: usd(context.rewards),
@@ -376,7 +376,7 @@ mod tests {
             (session(ApiKey, "t"), ApiKey, false),
             (AccountRow { oauth_provider: Some("codex".into()), ..session(Auto, "t") }, Session, false),
         ] {
-            assert_eq!(shown_mode(&row), mode);
+            assert_eq!(resolved_mode(&row), mode);
             let expected =
                 Capabilities { can_checkin, can_refresh_balance: can_checkin, proxy_only: !can_checkin };
             assert_eq!(capabilities(&row), expected);

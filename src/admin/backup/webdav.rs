@@ -22,7 +22,7 @@ use crate::store::settings;
 
 /// `GET /api/settings/backup/webdav`
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
-    shown(&admin).await
+    answer(&admin).await
 }
 
 /// `PUT /api/settings/backup/webdav`: changes the fields that are sent; the rest stays.
@@ -36,7 +36,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
         settings::put(&admin.core.store, vec![(WEBDAV_KEY.to_owned(), value)]).await?;
         admin.core.reload_settings().await?;
     }
-    shown(&admin).await
+    answer(&admin).await
 }
 
 /// `POST /api/settings/backup/webdav/export`: writes the file to the server.
@@ -137,10 +137,10 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
     Ok(config)
 }
 
-async fn shown(admin: &Admin) -> Result<Response> {
+async fn answer(admin: &Admin) -> Result<Response> {
     let config = saved(admin);
     let state = State::load(&admin.core.store).await?;
-    let shown = json!({
+    let config = json!({
         "enabled": config.enabled,
         "fileUrl": config.file_url,
         "username": config.username,
@@ -150,5 +150,5 @@ async fn shown(admin: &Admin) -> Result<Response> {
         "hasPassword": !config.password.is_empty(),
         "passwordMasked": mask_password(&config.password),
     });
-    Ok(http::json(StatusCode::OK, &json!({"success": true, "config": shown, "state": state.json()})))
+    Ok(http::json(StatusCode::OK, &json!({"success": true, "config": config, "state": state.json()})))
 }

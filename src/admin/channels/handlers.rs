@@ -47,7 +47,7 @@ pub async fn add(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     admin.core.publish().await?;
     prices::refresh_unread(&admin.jobs, account_id);
     let route_index = RouteIndex::of_channels(&admin.core.store, &ids).await?;
-    Ok(http::json(StatusCode::OK, &shown(&admin.core, &route_index, &ids)?.first()))
+    Ok(http::json(StatusCode::OK, &listed(&admin.core, &route_index, &ids)?.first()))
 }
 
 /// `POST /api/routes/{id}/channels/batch`: adds the channels that can be added, in one transaction.
@@ -100,7 +100,7 @@ pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Res
     route_edits::update_channels(&admin.core.store, patches).await?;
     admin.core.publish().await?;
     let route_index = RouteIndex::of_channels(&admin.core.store, &ids).await?;
-    let answer = json!({ "success": true, "channels": shown(&admin.core, &route_index, &ids)? });
+    let answer = json!({ "success": true, "channels": listed(&admin.core, &route_index, &ids)? });
     Ok(http::json(StatusCode::OK, &answer))
 }
 
@@ -145,7 +145,7 @@ fn owner(route_index: &RouteIndex, id: RouteId) -> Result<&RouteRow> {
     Ok(route)
 }
 
-fn shown<'a>(core: &Core, route_index: &'a RouteIndex, ids: &[ChannelId]) -> Result<Vec<ListedChannel<'a>>> {
+fn listed<'a>(core: &Core, route_index: &'a RouteIndex, ids: &[ChannelId]) -> Result<Vec<ListedChannel<'a>>> {
     let channel = |id: &ChannelId| route_index.channel(*id).ok_or_else(|| AdminError::not_found("Channel"));
     ids.iter().map(|id| Ok(route_index.listed(core, channel(id)?))).collect()
 }

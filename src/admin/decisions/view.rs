@@ -248,7 +248,7 @@ fn reason_of_place(one: &Assessment<'_>, strategy: Strategy, percent: f64) -> (&
                 "stable_first ({pool} pool, success={:.1}%, {}, load={:.2}, channels of the site={site_channels}, \
                  p={percent:.1}%)",
                 effective * 100.0,
-                shown_health(*health),
+                health_text(*health),
                 conditions.load,
             );
             (code, text)
@@ -269,14 +269,14 @@ fn weighed(channel: &Channel, score: &Score, health: HealthParts, percent: f64) 
         channel.weight,
         score.cost,
         score.site_weight,
-        shown_health(health),
+        health_text(health),
         score.conditions.load,
         score.history,
         score.site_channels,
     )
 }
 
-fn shown_health(health: HealthParts) -> String {
+fn health_text(health: HealthParts) -> String {
     format!("health={:.2} (site {:.2}, model {:.2})", health.site * health.model, health.site, health.model)
 }
 

@@ -50,7 +50,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let dependents = Dependents { refill, followers: followers(&route_index, &draft, None) };
     let id = route_edits::create(&admin.core.store, &draft, dependents).await?;
     admin.core.publish().await?;
-    shown(&admin, id).await
+    answer(&admin, id).await
 }
 
 /// `PUT /api/routes/{id}`: fields that are not sent stay.
@@ -80,7 +80,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     }
     route_edits::update(&admin.core.store, id, &draft, dependents).await?;
     admin.core.publish().await?;
-    shown(&admin, id).await
+    answer(&admin, id).await
 }
 
 /// `DELETE /api/routes/{id}`: deletes a route; also succeeds if there is none.
@@ -109,7 +109,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 }
 
 /// Builds the response that shows the route as it is now.
-async fn shown(admin: &Admin, id: RouteId) -> Result<Response> {
+async fn answer(admin: &Admin, id: RouteId) -> Result<Response> {
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     Ok(http::json(StatusCode::OK, &ListedRoute::new(admin, &route_index, route)))

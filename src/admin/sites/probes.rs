@@ -41,7 +41,7 @@ pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let scope = scope(&Fields::of(&schema::PROBE, request.json_object().await?))?;
     let subject = Subject::of(&admin.core.store, id, &scope).await?;
     let probed = subject.probe(&admin.jobs, &scope, |_| {}).await?;
-    Ok(http::json(StatusCode::OK, &shown(&probed)))
+    Ok(http::json(StatusCode::OK, &view(&probed)))
 }
 
 /// `GET /api/sites/{id}/probe-stream`: probes the models and streams each step. A client that disconnects stops the
@@ -79,7 +79,7 @@ async fn stream_steps(jobs: &Arc<Jobs>, id: SiteId, scope: &ProbeScope, events: 
     };
     let (probed, ()) = tokio::join!(probing, telling);
     match probed {
-        Ok(probed) => send(events, "complete", &shown(&probed)).await,
+        Ok(probed) => send(events, "complete", &view(&probed)).await,
         Err(refusal) => send(events, "error", &json!({ "message": refusal.message() })).await,
     }
 }
@@ -99,10 +99,10 @@ async fn send(events: &mpsc::Sender<Bytes>, name: &str, data: &Value) {
     let _ = events.send(Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).await;
 }
 
-fn shown(probed: &PostProbe) -> Value {
-    let mut shown = json!(probed);
-    shown["success"] = true.into();
-    shown
+fn view(probed: &PostProbe) -> Value {
+    let mut view = json!(probed);
+    view["success"] = true.into();
+    view
 }
 
 fn scope(fields: &Fields) -> Result<ProbeScope> {

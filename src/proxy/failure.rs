@@ -307,7 +307,7 @@ impl Failure {
     /// Builds the failure for an error that came with a good status: as an event of a stream that had not begun for the
     /// client, or as the whole answer. A client's mistake, judged by the error's names, gets a 4xx status: SDKs would retry
     /// a 502.
-    pub(super) fn said(mut error: UpstreamError, how: &str) -> Self {
+    pub(super) fn in_body(mut error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
         let reported = errors::reported_status(&error);
         let is_mistake =
@@ -322,7 +322,7 @@ impl Failure {
     /// Builds the failure of a stream that broke after its first output, perhaps with an error.
     pub(super) fn broken(cause: &str, error: Option<&UpstreamError>) -> Self {
         match error {
-            Some(error) => Self { text: cause.to_owned(), ..Self::said(error.clone(), "stream error") },
+            Some(error) => Self { text: cause.to_owned(), ..Self::in_body(error.clone(), "stream error") },
             None => Self::judged(cause.to_owned()),
         }
     }

@@ -231,7 +231,7 @@ impl<'a> StartedResponse<'a> {
 /// Turns a fault of an answer with a good status into a failure.
 pub(super) fn judged(fault: Fault) -> Failure {
     match fault {
-        Fault::Error(error) => Failure::said(error, "an error object with a success status"),
+        Fault::Error(error) => Failure::in_body(error, "an error object with a success status"),
         // A page does not come from the API, but from something in front of it.
         Fault::Html(_) => Failure::judged(fault.message()).refused(),
         fault => Failure::judged(fault.message()),

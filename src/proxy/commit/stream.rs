@@ -57,7 +57,7 @@ impl<'a> StartedResponse<'a> {
         // what the client sees depends on the order of the events, not on how the network cut them.
         let is_unseen = !held.progress().output_seen() || held.is_unwritten();
         if let Some(error) = held.failure().filter(|_| is_unseen) {
-            let failure = Failure::said(error.clone(), "stream error");
+            let failure = Failure::in_body(error.clone(), "stream error");
             return Err(self.uncommittable(attempt, failure));
         }
         if ended_empty(held.progress(), &attempt) {

@@ -17,7 +17,7 @@ impl ConvertingTransit {
     fn written(&self, out: String) -> Result<Bytes, Box<InStreamError>> {
         let before = Bytes::from(out);
         match self.0.failure().cloned() {
-            Some(error) => Err(Box::new(InStreamError { error, before, is_told: false })),
+            Some(error) => Err(Box::new(InStreamError { error, before, is_relayed: false })),
             None => Ok(before),
         }
     }

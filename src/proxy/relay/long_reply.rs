@@ -17,10 +17,9 @@ use crate::proxy::tail::Tail;
 
 /// A complete answer that is not held, with the attempt that it settles.
 pub(in crate::proxy) struct LongReply {
-    /// The dialect in which the answer's end tells its usage; `None` where it tells none.
+    /// The dialect of the usage at the end of the answer; `None` where there is none.
     dialect: Option<Dialect>,
-    /// The usage that the beginning tells.
-    told: Option<Usage>,
+    usage_at_start: Option<Usage>,
     bytes: UnreadBytes,
     tail: Tail,
     attempt: Box<Attempt>,
@@ -28,13 +27,13 @@ pub(in crate::proxy) struct LongReply {
 
 impl LongReply {
     pub(in crate::proxy) fn new(dialect: Option<Dialect>, bytes: UnreadBytes, attempt: Box<Attempt>) -> Self {
-        let told = dialect.and_then(|dialect| usage::of_head(dialect, bytes.held()));
-        Self { dialect, told, bytes, tail: Tail::default(), attempt }
+        let usage_at_start = dialect.and_then(|dialect| usage::of_head(dialect, bytes.held()));
+        Self { dialect, usage_at_start, bytes, tail: Tail::default(), attempt }
     }
 
     fn settle(&mut self) {
         let usage = self.dialect.and_then(|dialect| usage::of_tail(dialect, self.tail.bytes()));
-        self.attempt.succeed(usage.or(self.told));
+        self.attempt.succeed(usage.or(self.usage_at_start));
     }
 }
 

@@ -69,7 +69,8 @@ pub(super) struct HeldStream {
     transit: Box<dyn Transit>,
     /// The part of the answer that is ready for the client.
     pub(super) ready: Bytes,
-    told: Option<Box<InStreamError>>,
+    /// The error that the upstream has sent, after which nothing comes.
+    error: Option<Box<InStreamError>>,
     /// The number of bytes that have been read.
     pub(super) length: usize,
     /// When the last bytes came.
@@ -152,7 +153,7 @@ pub(super) struct InStreamError {
     /// The bytes that go to the client before the error.
     pub(super) before: Bytes,
     /// Whether `before` contains the error in the upstream's own words.
-    pub(super) is_told: bool,
+    pub(super) is_relayed: bool,
 }
 
 impl HeldStream {
@@ -183,7 +184,7 @@ impl HeldStream {
         if counts_text {
             transit.count_text();
         }
-        Self { transit, ready: Bytes::new(), told: None, length: 0, last_data: Instant::now() }
+        Self { transit, ready: Bytes::new(), error: None, length: 0, last_data: Instant::now() }
     }
 
     /// Reads the next chunk.
@@ -203,7 +204,7 @@ impl HeldStream {
     fn hold(&mut self, taken: Result<Bytes, Box<InStreamError>>) {
         match taken {
             Ok(bytes) => self.ready = joined(std::mem::take(&mut self.ready), bytes),
-            Err(told) => self.told = Some(told),
+            Err(error) => self.error = Some(error),
         }
     }
 
@@ -214,12 +215,12 @@ impl HeldStream {
 
     /// Whether nothing has been written for the client yet.
     pub(super) fn is_unwritten(&self) -> bool {
-        self.ready.is_empty() && self.told.as_ref().is_none_or(|told| told.before.is_empty())
+        self.ready.is_empty() && self.error.as_ref().is_none_or(|error| error.before.is_empty())
     }
 
     /// Returns the error that the upstream has sent, after which nothing comes.
     pub(super) fn failure(&self) -> Option<&UpstreamError> {
-        self.told.as_ref().map(|told| &told.error)
+        self.error.as_ref().map(|error| &error.error)
     }
 }
 
@@ -263,7 +264,7 @@ struct Relay {
 
 impl Relay {
     fn new(dialect: Dialect, held: HeldStream, rest: HeldStreamRest, attempt: Box<Attempt>) -> Self {
-        let HeldStream { transit, ready, told, length: _, last_data } = held;
+        let HeldStream { transit, ready, error, length: _, last_data } = held;
         let HeldStreamRest { upstream, idle, timer } = rest;
         let heartbeats = attempt.settings().heartbeats;
         let open = attempt.proxy().core.metrics.streams.enter();
@@ -283,9 +284,9 @@ impl Relay {
             lingering: false,
             _stream: open,
         };
-        let taken = match told {
+        let taken = match error {
             None => Ok(ready),
-            Some(told) => Err(Box::new(InStreamError { before: joined(ready, told.before), ..*told })),
+            Some(error) => Err(Box::new(InStreamError { before: joined(ready, error.before), ..*error })),
         };
         relay.hand_on(taken);
         relay
@@ -309,25 +310,25 @@ impl Relay {
         self.attempt.store_signatures(self.transit.take_signatures());
         let hides = self.transit.take_free_text();
         let attempt = &self.attempt;
-        let shown =
+        let without_secrets =
             |bytes: Bytes| if hides { redaction::of_free_text(&bytes, &attempt.secrets()) } else { bytes };
         match taken {
             Ok(bytes) => {
-                let bytes = shown(bytes);
+                let bytes = without_secrets(bytes);
                 self.send(bytes);
             }
-            Err(told) => {
-                let before = shown(told.before);
-                self.fail(InStreamError { before, ..*told });
+            Err(error) => {
+                let before = without_secrets(error.before);
+                self.fail(InStreamError { before, ..*error });
             }
         }
     }
 
     /// Ends with the error that the upstream sent. Some upstreams repeat secrets of the request in it.
-    fn fail(&mut self, InStreamError { mut error, before, is_told }: InStreamError) {
+    fn fail(&mut self, InStreamError { mut error, before, is_relayed }: InStreamError) {
         let secrets = self.attempt.secrets();
         error.hide(|text| secrets.hide(text));
-        let event = if is_told { Bytes::new() } else { self.error_event(&error) };
+        let event = if is_relayed { Bytes::new() } else { self.error_event(&error) };
         self.end_with(before, secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
         let cause = format!("stream error: {}", error.message);
         let progress = self.transit.progress();
@@ -339,7 +340,7 @@ impl Relay {
     fn closed(&mut self) {
         match self.transit.finish() {
             Ok(last) => self.conclude(last, "the upstream closed the stream before its end"),
-            Err(told) => self.fail(*told),
+            Err(error) => self.fail(*error),
         }
     }
 

@@ -63,7 +63,7 @@ impl Transit for PassthroughTransit {
         let (keep, has_begun) =
             self.observer.break_at().map_or((chunk.len(), true), |at| (at.keep, at.error_relayed));
         let kept = chunk.slice(..keep);
-        let (before, is_told) = match has_begun {
+        let (before, is_relayed) = match has_begun {
             true if self.relayed => (kept, true),
             true => (Bytes::new(), false),
             false => {
@@ -71,7 +71,7 @@ impl Transit for PassthroughTransit {
                 (self.repaired(kept), false)
             }
         };
-        Err(Box::new(InStreamError { error, before, is_told }))
+        Err(Box::new(InStreamError { error, before, is_relayed }))
     }
 
     fn take_signatures(&mut self) -> Vec<CallSignature> {
@@ -84,7 +84,7 @@ impl Transit for PassthroughTransit {
             // The event is complete except for the blank line that ends it.
             Some(error) => {
                 let before = self.separator();
-                Err(Box::new(InStreamError { error, before, is_told: self.relayed }))
+                Err(Box::new(InStreamError { error, before, is_relayed: self.relayed }))
             }
             None => Ok(Bytes::new()),
         }

@@ -82,15 +82,15 @@ impl UsageWatch {
             Some(UsageReader::Events(stream)) => stream.take_free_text(),
             _ => false,
         };
-        let shown =
+        let without_secrets =
             |bytes: Bytes| if has_free_text { redaction::of_free_text(&bytes, &self.secrets) } else { bytes };
-        let InStreamError { mut error, before, is_told } = match taken {
-            Ok(events) => return shown(events),
+        let InStreamError { mut error, before, is_relayed } = match taken {
+            Ok(events) => return without_secrets(events),
             Err(failed) => *failed,
         };
-        let before = shown(before);
+        let before = without_secrets(before);
         self.has_failed = true;
-        let Some(UsageReader::Events(stream)) = self.reader.as_mut().filter(|_| !is_told) else {
+        let Some(UsageReader::Events(stream)) = self.reader.as_mut().filter(|_| !is_relayed) else {
             return before;
         };
         error.hide(|text| self.secrets.hide(text));

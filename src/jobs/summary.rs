@@ -72,7 +72,7 @@ async fn day(core: &Core, now: Millis) -> store::Result<Day> {
     let spent = stats::by_site(store, Some(&local_day)).await?;
     let rewards = income::rewards(&checkins, |id| {
         let account = active.iter().find(|account| account.id == id);
-        income::seen(account.and_then(|account| account.extra.as_deref()), &local_day)
+        income::stored(account.and_then(|account| account.extra.as_deref()), &local_day)
     });
     let stamp = Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
     Ok(Day {

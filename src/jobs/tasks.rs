@@ -268,14 +268,14 @@ impl Tasks {
     pub fn list(&self, limit: usize) -> Vec<Task> {
         let mut tasks = lock(&self.inner.tasks);
         sweep(&mut tasks);
-        tasks.iter().rev().take(limit).map(Entry::shown).collect()
+        tasks.iter().rev().take(limit).map(Entry::view).collect()
     }
 
     /// Returns one task, unless it is unknown or forgotten.
     pub fn get(&self, id: &str) -> Option<Task> {
         let mut tasks = lock(&self.inner.tasks);
         sweep(&mut tasks);
-        tasks.iter().find(|entry| entry.task.id == id).map(Entry::shown)
+        tasks.iter().find(|entry| entry.task.id == id).map(Entry::view)
     }
 }
 
@@ -363,7 +363,7 @@ fn end_message(title: &str, outcome: &Outcome) -> String {
 }
 
 impl Entry {
-    fn shown(&self) -> Task {
+    fn view(&self) -> Task {
         let mut task = self.task.clone();
         if self.ended.is_none() {
             task.expires_at_ms = expiry();

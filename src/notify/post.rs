@@ -24,7 +24,7 @@ pub(super) const UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Maximum length of a service's message that is repeated.
-const MAX_SAID: usize = 160;
+const MAX_MESSAGE: usize = 160;
 /// Minimum length of a part of an address that counts as a key; shorter ones are words.
 const MIN_SECRET: usize = 6;
 /// The fixed words in the paths of chat services; their messages use them, too.
@@ -114,8 +114,8 @@ impl PostTarget {
         let judged = if status.is_success() {
             verdict(body)
         } else {
-            Err(match said(body) {
-                Some(said) => format!("HTTP {}: {said}", status.as_u16()),
+            Err(match error_message(body) {
+                Some(message) => format!("HTTP {}: {message}", status.as_u16()),
                 None => format!("HTTP {}", status.as_u16()),
             })
         };
@@ -124,7 +124,7 @@ impl PostTarget {
 
     fn without_secrets(&self, text: &str) -> String {
         let line = one_line(&without(text, self.secrets.iter().map(String::as_str)));
-        match line.char_indices().nth(MAX_SAID) {
+        match line.char_indices().nth(MAX_MESSAGE) {
             Some((end, _)) => format!("{}…", &line[..end]),
             None => line,
         }
@@ -161,7 +161,7 @@ pub(super) fn refusal_code(answer: &Value, member: &str) -> Result<(), String> {
 }
 
 /// Returns the message of an error body, if it has one for people.
-fn said(body: &[u8]) -> Option<String> {
+fn error_message(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let text = match serde_json::from_slice::<Value>(body) {
         Ok(answer) => words(&answer).map(str::to_owned)?,
@@ -201,7 +201,7 @@ mod tests {
         let target = PostTarget::parse(url, None).expect("an address");
         let said = "no T0KEN-%41bcdef or T0KEN-Abcdef, 0123456789,\nuser01 password passw%6Frd at hook";
         assert_eq!(target.without_secrets(said), "no **** or ****, ****, **** **** **** at hook");
-        assert_eq!(target.without_secrets(&"x".repeat(500)).chars().count(), MAX_SAID + 1);
+        assert_eq!(target.without_secrets(&"x".repeat(500)).chars().count(), MAX_MESSAGE + 1);
         let url = "https://h.example/cgi-bin/webhook/send?access_token=0123456789==&flagged-one";
         let target = PostTarget::parse(url, None).expect("an address");
         let said = "invalid webhook url, access_token 0123456789 of flagged-one";
@@ -218,7 +218,7 @@ mod tests {
             ("  ", None),
             ("plain", Some("plain")),
         ] {
-            assert_eq!(said(body.as_bytes()).as_deref(), expected, "{body}");
+            assert_eq!(error_message(body.as_bytes()).as_deref(), expected, "{body}");
         }
     }
 }

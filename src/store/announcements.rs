@@ -143,7 +143,7 @@ pub async fn insert(
     now: Millis,
 ) -> Result<AnnouncementId> {
     let mut args = vec![site_id.into(), platform.into(), seen.source_key.as_str().into()];
-    args.extend(said(seen));
+    args.extend(column_values(seen));
     args.extend([now.into(), now.into()]);
     let row = Statement::new(
         "INSERT INTO site_announcements (site_id, platform, source_key, title, content, level, source_url, \
@@ -162,7 +162,7 @@ pub async fn insert(
 }
 
 /// Returns the values of an announcement in the order of its columns.
-fn said(seen: &SiteAnnouncement) -> Vec<Value> {
+fn column_values(seen: &SiteAnnouncement) -> Vec<Value> {
     vec![
         seen.title.as_str().into(),
         seen.content.as_str().into(),
@@ -178,7 +178,7 @@ fn said(seen: &SiteAnnouncement) -> Vec<Value> {
 
 /// Stores the current text of a known announcement; for a cleared one, only that it was seen again.
 pub async fn update(store: &Store, site_id: SiteId, seen: &SiteAnnouncement, now: Millis) -> Result<()> {
-    let mut args = said(seen);
+    let mut args = column_values(seen);
     args.extend([site_id.into(), seen.source_key.as_str().into()]);
     let text = Statement::new(
         "UPDATE site_announcements SET title = ?, content = ?, level = ?, source_url = ?, starts_at = ?, \

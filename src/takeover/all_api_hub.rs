@@ -332,7 +332,8 @@ fn tell_untaken(
                 name => (&row[name], format!("{name}.")),
             };
             let members = object.as_object().into_iter().flatten();
-            for (name, _) in members.filter(|(name, value)| !taken.contains(&name.as_str()) && is_said(value))
+            for (name, _) in
+                members.filter(|(name, value)| !taken.contains(&name.as_str()) && has_content(value))
             {
                 let name: String = name.chars().take(60).collect();
                 if left.len() < MAX_MEMBERS || left.contains_key(&format!("{prefix}{name}")) {
@@ -349,7 +350,7 @@ fn tell_untaken(
 }
 
 /// Whether a member has a value other than false, zero or empty.
-fn is_said(value: &Value) -> bool {
+fn has_content(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),

@@ -190,7 +190,7 @@ async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
     let day = local_day(now, &core.config.time_zone).to_string();
     let extra: HashMap<AccountId, Option<&str>> =
         rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
-    let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
+    let rewards = income::rewards(&checkins, |id| income::stored(extra.get(&id).copied().flatten(), &day));
     let by_id: HashMap<SiteId, _> = sites.iter().map(|site| (site.id, site)).collect();
     let context = ListContext {
         sites: &by_id,

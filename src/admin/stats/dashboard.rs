@@ -108,7 +108,7 @@ fn reward_of_today(holders: &[ActiveAccount], checkins: &[RewardRow], today: &st
     let extra: HashMap<AccountId, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
     let rewards =
-        income::rewards(checkins, |account| income::seen(extra.get(&account).copied().flatten(), today));
+        income::rewards(checkins, |account| income::stored(extra.get(&account).copied().flatten(), today));
     rewards.into_values().sum()
 }
 

@@ -50,7 +50,7 @@ pub fn in_message(message: &str) -> Option<Usd> {
 }
 
 /// Formats an amount as logs show it: at most six decimals, no trailing zeros.
-pub fn shown(amount: Usd) -> String {
+pub fn format_amount(amount: Usd) -> String {
     let text = format!("{amount:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -73,7 +73,7 @@ pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashM
 }
 
 /// Returns the income of the day that is stored in an account's `extraConfig`; 0 when there is none of that day.
-pub fn seen(extra: Option<&str>, day: &str) -> Usd {
+pub fn stored(extra: Option<&str>, day: &str) -> Usd {
     let extra: Value = extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let snapshot = &extra[SNAPSHOT];
     let latest = snapshot["latest"].as_f64().filter(|_| snapshot["day"] == day);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn amounts_show_six_decimals_at_most() {
         for (usd, text) in [(0.025, "0.025"), (1.0, "1"), (0.1 + 0.2, "0.3"), (1e-7, "0"), (10.0, "10")] {
-            assert_eq!(shown(Usd::new(usd)), text);
+            assert_eq!(format_amount(Usd::new(usd)), text);
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
             (Some("not json"), "2026-05-01", 0.0),
             (None, "2026-05-01", 0.0),
         ] {
-            assert_eq!(seen(extra, day), Usd::new(income));
+            assert_eq!(stored(extra, day), Usd::new(income));
         }
     }
 

@@ -165,7 +165,7 @@ impl CheckinRecorder<'_> {
             .reward
             .filter(|reward| *reward > Usd::ZERO)
             .or_else(|| income::in_message(&answer.message));
-        let reward = stated.or(gained.filter(|gained| *gained >= Usd::new(1e-6))).map(income::shown);
+        let reward = stated.or(gained.filter(|gained| *gained >= Usd::new(1e-6))).map(income::format_amount);
         let outcome = CheckinOutcome {
             status: Some(CheckinStatus::Success),
             message: answer.message,
@@ -315,7 +315,7 @@ mod tests {
         let done = CheckinOutcome {
             status: Some(CheckinStatus::Success),
             message: "签到成功".to_owned(),
-            reward: Some(income::shown(Usd::new(0.025))),
+            reward: Some(income::format_amount(Usd::new(0.025))),
             ..CheckinOutcome::default()
         };
         let items = [

@@ -21,7 +21,7 @@ pub(in crate::store) fn seal_plain(
             let Ok(plain) = sealer.open(table, name, &stored) else {
                 log::warn!(
                     "{table}.{name} of row {} cannot be decrypted: it is sealed under an unknown secret",
-                    shown(&id)
+                    label(&id)
                 );
                 continue;
             };
@@ -79,7 +79,7 @@ pub(in crate::store) fn forget_unreadable(
         }
     }
     for (name, stored) in texts(connection, "settings", "name", "value", "LIKE 'enc:2:%'")? {
-        if sealer.open("settings", &shown(&name), &stored).is_err() {
+        if sealer.open("settings", &label(&name), &stored).is_err() {
             changes.push(Statement::new("DELETE FROM settings WHERE name = ?", vec![name]));
             count += 1;
         }
@@ -144,7 +144,7 @@ fn texts(
     connection.select(&sql, &[])?.iter().map(text).collect()
 }
 
-fn shown(key: &Value) -> String {
+fn label(key: &Value) -> String {
     match key {
         Value::Int(id) => id.to_string(),
         Value::Text(name) => name.clone(),

@@ -165,7 +165,7 @@ impl Staging {
         let reason = if same > 0 && definition.shows_id {
             format!("id {} occurs twice", row.id)
         } else {
-            format!("another row has the same {}", shown(definition, definition.unique))
+            format!("another row has the same {}", document_names(definition, definition.unique))
         };
         self.refuse(table, definition.shows_id.then_some(row.id), &row.label, &reason)
     }
@@ -315,7 +315,7 @@ fn definition(table: &Table) -> String {
 }
 
 /// Returns the names of columns in documents.
-fn shown(table: &Table, columns: &[&str]) -> String {
+fn document_names(table: &Table, columns: &[&str]) -> String {
     let name = |sql: &&str| -> &str {
         let column: Option<&Column> = table.columns.iter().find(|column| column.sql == *sql);
         column.map(|column| column.json).filter(|json| !json.is_empty()).unwrap_or("key")

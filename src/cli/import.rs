@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::transfer::Import;
 use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Report};
+use crate::byte_order_mark;
 use crate::config::Config;
 use crate::core::Core;
 use crate::one_line::is_direction;
@@ -86,7 +87,7 @@ pub fn open(
     let mut head = Vec::new();
     (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
-    let begins = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
+    let begins = byte_order_mark::strip(&head).trim_ascii_start();
     if begins.starts_with(b"{") {
         let length = file.metadata().map_err(failed)?.len();
         let is_sealed = sealed::is_sealed(&head);

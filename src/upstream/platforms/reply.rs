@@ -23,7 +23,7 @@ pub const MAX_MODEL_NAME: usize = 1024;
 
 /// Parses JSON, also behind the mark with which some programs begin a text in UTF-8.
 pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
-    serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
+    serde_json::from_slice(byte_order_mark::strip(body))
 }
 
 /// Reads a body with `reader`; reads a long one on a thread where no request waits behind it.

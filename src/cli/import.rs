@@ -1,5 +1,6 @@
 //! `switchyard import`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -61,68 +62,122 @@ pub fn open(
     config: &Config,
     progress: &Progress,
 ) -> Result<Opened, Failure> {
-    let is_input = path.as_os_str() == "-";
-    let is_piped = is_input || is_stream(path);
-    let shown = if is_input { "standard input".into() } else { path.to_string_lossy() };
-    let failed = |error: std::io::Error| {
-        let code = if error.kind() == std::io::ErrorKind::NotFound { NO_INPUT } else { 1 };
-        Failure::new(code, format!("{shown}: {error}"))
-    };
-    let refused = |why: String| Failure::new(DATA, format!("{shown}: {why}"));
-    let unread = |error: std::io::Error| match ImportError::from(error) {
-        ImportError::Refused(why) => refused(why),
-        other => failure(other),
-    };
-    let scratch = &config.data_dir;
-    if is_input && matches!(passphrase, PassphraseFrom::File(from) if from == path) {
+    if is_standard_input(path) && matches!(passphrase, PassphraseFrom::File(from) if from == path) {
         let message = "standard input cannot be both the backup and its passphrase";
         return Err(Failure::new(USAGE, message));
     }
-    let mut file = if is_input {
-        copied(std::io::stdin().lock(), scratch)?
-    } else {
-        let file = File::open(path).map_err(failed)?;
-        if is_piped { copied(file, scratch)? } else { file }
-    };
-    let mut head = Vec::new();
-    (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    let begins = byte_order_mark::strip(&head).trim_ascii_start();
-    if begins.starts_with(b"{") {
-        let length = file.metadata().map_err(failed)?.len();
+    let mut source = Source::open(path, &config.data_dir)?;
+    let head = source.head()?;
+    if byte_order_mark::strip(&head).trim_ascii_start().starts_with(b"{") {
         let is_sealed = sealed::is_sealed(&head);
+        let document = source.read_backup(is_sealed, passphrase, config, progress)?;
+        if is_sealed || document.is_own() {
+            return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
+        }
+        source.rewind()?;
+    } else {
+        progress.step("Reading");
+    }
+    source.take_over(config)
+}
+
+/// A file that is imported, at its start.
+struct Source<'p> {
+    path: &'p Path,
+    /// The name of the file in messages.
+    name: Cow<'p, str>,
+    file: File,
+    /// Whether `file` is a copy, because the content of `path` can be read only once.
+    is_copy: bool,
+}
+
+impl<'p> Source<'p> {
+    fn open(path: &'p Path, scratch: &Path) -> Result<Self, Failure> {
+        if is_standard_input(path) {
+            let file = copied(std::io::stdin().lock(), scratch)?;
+            return Ok(Self { path, name: "standard input".into(), file, is_copy: true });
+        }
+        let name = path.to_string_lossy();
+        let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
+        let is_copy = is_stream(path);
+        let file = if is_copy { copied(file, scratch)? } else { file };
+        Ok(Self { path, name, file, is_copy })
+    }
+
+    /// Returns the first bytes, by which the format is recognised.
+    fn head(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut head = Vec::new();
+        let read = (&mut self.file).take(512).read_to_end(&mut head);
+        read.map_err(|error| unreadable(&self.name, &error))?;
+        self.rewind().map(|()| head)
+    }
+
+    fn rewind(&mut self) -> Result<(), Failure> {
+        self.file.rewind().map_err(|error| unreadable(&self.name, &error))
+    }
+
+    /// Reads a document in our own form, sealed or not.
+    fn read_backup(
+        &mut self,
+        is_sealed: bool,
+        passphrase: &PassphraseFrom,
+        config: &Config,
+        progress: &Progress,
+    ) -> Result<Document, Failure> {
+        let length = self.file.metadata().map_err(|error| unreadable(&self.name, &error))?.len();
         let given = passphrase.read()?;
         let passphrase = match (given.as_deref(), config.backups.passphrase.as_deref()) {
             (Some(given), _) => Passphrase::Given(given),
             (None, Some(own)) => Passphrase::Configured(own),
-            (None, None) if is_sealed => return Err(Failure::new(USAGE, format!("{shown}: {SEALED}"))),
+            (None, None) if is_sealed => {
+                return Err(Failure::new(USAGE, format!("{}: {SEALED}", self.name)));
+            }
             (None, None) => Passphrase::Missing,
         };
-        let metered = progress.metered("Reading", length, &mut file);
-        let document = sealed::open(metered, passphrase).and_then(|text| Document::read(text, scratch));
-        let document = document.map_err(unread)?;
-        if is_sealed || document.is_own() {
-            return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
-        }
-        file.rewind().map_err(failed)?;
-    } else {
-        progress.step("Reading");
+        let metered = progress.metered("Reading", length, &mut self.file);
+        let document =
+            sealed::open(metered, passphrase).and_then(|text| Document::read(text, &config.data_dir));
+        document.map_err(|error| unimportable(&self.name, error))
     }
-    let context = Context {
-        secrets: config.secrets_of_imports(),
-        variable: Some(variable),
-        zone: config.time_zone.clone(),
-    };
-    // A database file is read together with the files beside it.
-    let taken_over = if is_piped {
-        takeover::read_sent(file, scratch, &context)
-    } else {
-        takeover::read(path, scratch, &context)
-    };
-    let taken_over = taken_over.map_err(|error| refused(error.0))?;
-    let text = taken_over.document.to_string();
-    let document = Document::read(text.as_bytes(), scratch).map_err(unread)?;
-    Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })
+
+    /// Converts a file of another gateway.
+    fn take_over(self, config: &Config) -> Result<Opened, Failure> {
+        let Self { path, name, file, is_copy } = self;
+        let scratch = &config.data_dir;
+        let context = Context {
+            secrets: config.secrets_of_imports(),
+            variable: Some(variable),
+            zone: config.time_zone.clone(),
+        };
+        // A database file is read together with the files beside it.
+        let taken_over = if is_copy {
+            takeover::read_sent(file, scratch, &context)
+        } else {
+            takeover::read(path, scratch, &context)
+        };
+        let taken_over = taken_over.map_err(|error| Failure::new(DATA, format!("{name}: {}", error.0)))?;
+        let text = taken_over.document.to_string();
+        let document = Document::read(text.as_bytes(), scratch);
+        let document = document.map_err(|error| unimportable(&name, error))?;
+        Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })
+    }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Failure {
+    let code = if error.kind() == std::io::ErrorKind::NotFound { NO_INPUT } else { 1 };
+    Failure::new(code, format!("{name}: {error}"))
+}
+
+/// Converts the error of a file whose content is no document.
+fn unimportable(name: &str, error: std::io::Error) -> Failure {
+    match ImportError::from(error) {
+        ImportError::Refused(why) => Failure::new(DATA, format!("{name}: {why}")),
+        other => failure(other),
+    }
 }
 
 const SEALED: &str = "the backup is sealed: give its passphrase with --passphrase-file FILE (- for standard input), or in \

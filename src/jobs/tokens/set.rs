@@ -141,74 +141,17 @@ impl TokenSet {
 
     /// Whether the value of a key that the site masks is known here.
     pub fn knows(&self, name: &str, group: Option<&str>, mask: &str) -> bool {
-        let name = name.trim();
-        let group = given(group).or_else(|| group_of_name(name));
-        let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
-        self.pictured(mask.trim(), same_place, &vec![MatchState::Free; self.rows.len()]).is_some()
+        let label = Label::of(name, group);
+        self.pictured(mask.trim(), &label, &vec![MatchState::Free; self.rows.len()]).is_some()
     }
 
     /// Brings the rows in line with what the site lists.
     pub fn merge(&mut self, listed: &[ListedKey]) -> MergeResult {
-        let mut merged = MergeResult::default();
-        let mut marks = vec![MatchState::Free; self.rows.len()];
-        let mut places = self.places();
+        let mut merge = Merge::of(self);
         for item in listed.iter().filter(|item| !item.key.trim().is_empty()) {
-            let key = item.key.trim();
-            let name = item.name.trim();
-            let group = given(item.group.as_deref()).or_else(|| group_of_name(name));
-            let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
-            let known = if is_mask(key) {
-                self.pictured(key, same_place, &marks)
-            } else {
-                places.get(bare_key(key)).copied()
-            };
-            let at = if let Some(at) = known {
-                let value = self.rows[at].token.as_ref().map_or("", Secret::expose);
-                let placeholders = self.rows.iter().zip(&mut marks).filter(|(row, mark)| {
-                    let mask = row.token.as_ref().map_or("", Secret::expose);
-                    **mark == MatchState::Free && !row.is_ready() && same_place(row) && mask_fits(mask, value)
-                });
-                placeholders.for_each(|(_, mark)| *mark = MatchState::Stale);
-                self.rows[at].enabled = item.enabled;
-                merged.updated += 1;
-                at
-            } else if let Some(at) = self.placeholder(key, same_place, &marks) {
-                self.rows[at].enabled = item.enabled;
-                self.rows[at].set_value(key);
-                merged.updated += 1;
-                at
-            } else if self.rows.len() >= MOST_KEYS {
-                merged.left_out += 1;
-                continue;
-            } else {
-                let at = self.add(name, key, None, TokenSource::Sync);
-                self.rows[at].enabled &= item.enabled;
-                marks.push(MatchState::Free);
-                merged.created += 1;
-                at
-            };
-            marks[at] = MatchState::Taken;
-            if !is_mask(key) {
-                places.entry(bare_key(key).to_owned()).or_insert(at);
-            }
-            let row = &mut self.rows[at];
-            row.name = name.to_owned();
-            row.token_group = group;
-            row.source = TokenSource::Sync;
+            merge.take(item);
         }
-        let mut marks = marks.into_iter();
-        let mut pending = Vec::new();
-        let mut kept = 0;
-        self.rows.retain(|row| {
-            let mark = marks.next().unwrap_or(MatchState::Free);
-            if mark == MatchState::Taken && !row.is_ready() {
-                pending.push(kept);
-            }
-            kept += usize::from(mark != MatchState::Stale);
-            mark != MatchState::Stale
-        });
-        merged.pending = pending;
-        merged
+        merge.finish()
     }
 
     /// Keeps a usable default, else makes the first usable row the default, else none.
@@ -239,18 +182,13 @@ impl TokenSet {
     }
 
     /// Returns the position of the only ready row whose value fits a mask; `None` where several do.
-    fn pictured(
-        &self,
-        mask: &str,
-        same_place: impl Fn(&TokenRow) -> bool,
-        marks: &[MatchState],
-    ) -> Option<usize> {
+    fn pictured(&self, mask: &str, label: &Label<'_>, marks: &[MatchState]) -> Option<usize> {
         let mut fitting = (0..self.rows.len()).filter(|&at| {
             let row = &self.rows[at];
             let fits = |token: &Secret| mask_fits(mask, token.expose());
             marks[at] == MatchState::Free
                 && row.is_ready()
-                && same_place(row)
+                && label.is_of(row)
                 && row.token.as_ref().is_some_and(fits)
         });
         let found = fitting.next()?;
@@ -258,17 +196,126 @@ impl TokenSet {
     }
 
     /// Returns the position of the placeholder to overwrite, preferably the one that shows the same mask.
-    fn placeholder(
-        &self,
-        key: &str,
-        same_place: impl Fn(&TokenRow) -> bool,
-        marks: &[MatchState],
-    ) -> Option<usize> {
+    fn placeholder(&self, key: &str, label: &Label<'_>, marks: &[MatchState]) -> Option<usize> {
         let free = (0..self.rows.len()).filter(|&at| {
             let row = &self.rows[at];
-            marks[at] == MatchState::Free && row.value_status == ValueStatus::MaskedPending && same_place(row)
+            marks[at] == MatchState::Free
+                && row.value_status == ValueStatus::MaskedPending
+                && label.is_of(row)
         });
         free.min_by_key(|&at| self.rows[at].token.as_ref().map(Secret::expose) != Some(key))
+    }
+}
+
+/// The name of a token and its group, by which a site tells keys apart whose values it hides.
+struct Label<'n> {
+    name: &'n str,
+    group: Option<String>,
+}
+
+// === impl Label ===
+
+impl<'n> Label<'n> {
+    fn of(name: &'n str, group: Option<&str>) -> Self {
+        let name = name.trim();
+        Self { name, group: given(group).or_else(|| group_of_name(name)) }
+    }
+
+    fn is_of(&self, row: &TokenRow) -> bool {
+        row.name == self.name && row.token_group == self.group
+    }
+}
+
+/// A merge under way.
+struct Merge<'s> {
+    set: &'s mut TokenSet,
+    /// What was done with each row of the set.
+    marks: Vec<MatchState>,
+    /// The positions of the ready rows by their bare values.
+    places: HashMap<String, usize>,
+    result: MergeResult,
+}
+
+// === impl Merge ===
+
+impl<'s> Merge<'s> {
+    fn of(set: &'s mut TokenSet) -> Self {
+        let (marks, places) = (vec![MatchState::Free; set.rows.len()], set.places());
+        Self { set, marks, places, result: MergeResult::default() }
+    }
+
+    /// Takes over one key that the site lists.
+    fn take(&mut self, item: &ListedKey) {
+        let key = item.key.trim();
+        let label = Label::of(&item.name, item.group.as_deref());
+        let Some(at) = self.row_for(key, &label, item.enabled) else {
+            self.result.left_out += 1;
+            return;
+        };
+        self.marks[at] = MatchState::Taken;
+        if !is_mask(key) {
+            self.places.entry(bare_key(key).to_owned()).or_insert(at);
+        }
+        let row = &mut self.set.rows[at];
+        row.name = label.name.to_owned();
+        row.token_group = label.group;
+        row.source = TokenSource::Sync;
+    }
+
+    /// Returns the position of the row that a key updates, or of a new one; `None` if the account has too many rows.
+    fn row_for(&mut self, key: &str, label: &Label<'_>, is_enabled: bool) -> Option<usize> {
+        let known = if is_mask(key) {
+            self.set.pictured(key, label, &self.marks)
+        } else {
+            self.places.get(bare_key(key)).copied()
+        };
+        if let Some(at) = known {
+            self.drop_placeholders(at, label);
+            self.set.rows[at].enabled = is_enabled;
+            self.result.updated += 1;
+            return Some(at);
+        }
+        if let Some(at) = self.set.placeholder(key, label, &self.marks) {
+            self.set.rows[at].enabled = is_enabled;
+            self.set.rows[at].set_value(key);
+            self.result.updated += 1;
+            return Some(at);
+        }
+        if self.set.rows.len() >= MOST_KEYS {
+            return None;
+        }
+        let at = self.set.add(label.name, key, None, TokenSource::Sync);
+        self.set.rows[at].enabled &= is_enabled;
+        self.marks.push(MatchState::Free);
+        self.result.created += 1;
+        Some(at)
+    }
+
+    /// Marks the placeholders of a row whose value is known as stale.
+    fn drop_placeholders(&mut self, known: usize, label: &Label<'_>) {
+        let rows = &self.set.rows;
+        for (row, mark) in rows.iter().zip(&mut self.marks) {
+            let is_free = *mark == MatchState::Free && !row.is_ready();
+            if is_free && label.is_of(row) && mask_fits(value_of(row), value_of(&rows[known])) {
+                *mark = MatchState::Stale;
+            }
+        }
+    }
+
+    /// Removes the stale rows.
+    fn finish(self) -> MergeResult {
+        let Self { set, marks, places: _, mut result } = self;
+        let mut marks = marks.into_iter();
+        let mut kept = 0;
+        set.rows.retain(|row| {
+            let mark = marks.next().unwrap_or(MatchState::Free);
+            if mark == MatchState::Taken && !row.is_ready() {
+                result.pending.push(kept);
+            }
+            kept += usize::from(mark != MatchState::Stale);
+            mark != MatchState::Stale
+        });
+        result
     }
 }
 
@@ -279,6 +326,11 @@ enum MatchState {
     Taken,
     /// A placeholder of a key whose value is known.
     Stale,
+}
+
+/// Returns the key of a row, or its mask; empty if there is none.
+fn value_of(row: &TokenRow) -> &str {
+    row.token.as_ref().map_or("", Secret::expose)
 }
 
 /// Whether a listed key had a row in `before` that is not among the kept ones.

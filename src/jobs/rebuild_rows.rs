@@ -9,7 +9,7 @@ use super::rebuild_scope::Scope;
 use crate::core::Core;
 use crate::ids::{AccountId, ChannelId, Id, RouteId, SiteId, TokenId, UnitId};
 use crate::routing::rebuild::{
-    AccountRow, ChannelRow, Inventory, Plan, RouteRow, ServesBy, TokenRow, UnitRef,
+    AccountCredentials, AccountRow, ChannelRow, Inventory, Plan, RouteRow, ServesBy, TokenRow, UnitRef,
 };
 use crate::routing::{AccountStatus, ModelPattern, Route, RouteMode, Snapshot, Strategy};
 use crate::settings::Settings;
@@ -307,12 +307,12 @@ async fn all_routes(store: &Store, pace: &Pace) -> store::Result<Vec<routes::Rou
 
 /// Returns which credentials of an account make channels.
 pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
-    ServesBy::of(
-        row.oauth_provider.is_some(),
-        row.credential_mode.as_str(),
-        row.access_token.is_some(),
-        row.api_token.is_some(),
-    )
+    ServesBy::of(AccountCredentials {
+        is_connected: row.oauth_provider.is_some(),
+        mode: row.credential_mode.as_str(),
+        has_access_token: row.access_token.is_some(),
+        has_api_token: row.api_token.is_some(),
+    })
 }
 
 /// Returns these accounts with the other members of their units, since a unit offers what any of its members does.

@@ -63,6 +63,17 @@ pub struct UnitRef {
     pub account_id: AccountId,
 }
 
+/// What decides which credentials of an account make channels.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountCredentials<'a> {
+    /// Whether the account was connected by OAuth.
+    pub is_connected: bool,
+    /// The stored credential mode. Any but `apikey` and `session` leaves the decision to the credentials that exist.
+    pub mode: &'a str,
+    pub has_access_token: bool,
+    pub has_api_token: bool,
+}
+
 /// Which credentials of an account make channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServesBy {
@@ -155,9 +166,17 @@ pub struct Credential {
     pub unit_id: Option<UnitId>,
 }
 
-/// The credentials that offer a model. True for those that may get a new channel; false for those that are temporarily off
-/// and only keep theirs.
-type Offers = BTreeMap<Credential, bool>;
+/// The credentials that offer a model.
+type Offers = BTreeMap<Credential, Offer>;
+
+/// What a credential that offers a model may have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Offer {
+    /// The credential is off for the time being: it keeps its channel, and gets no new one.
+    Paused,
+    /// The credential may get a channel.
+    Firm,
+}
 
 /// Computes the plan. The same inventory always yields the same plan; once it has been carried out, the plan is empty.
 pub fn plan(inventory: &Inventory<'_>) -> Plan {
@@ -197,7 +216,10 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
     for (model, offers) in offered {
         (inventory.between_steps)();
         if !known.contains(model) && is_firm(&offers) {
-            let channels = offers.into_iter().filter(|(_, firm)| *firm).map(|(credential, _)| credential);
+            let channels = offers
+                .into_iter()
+                .filter(|(_, offer)| *offer == Offer::Firm)
+                .map(|(credential, _)| credential);
             plan.create_routes.push(NewRoute { model: model.to_owned(), channels: channels.collect() });
         }
     }
@@ -208,7 +230,8 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
 pub fn offers<'a>(inventory: &Inventory<'a>) -> Vec<(&'a str, Credential)> {
     let offered = inventory.offered(&inventory.preferred_tokens());
     let each = offered.iter().flat_map(|(model, offers)| offers.iter().map(move |offer| (*model, offer)));
-    each.filter(|(_, (_, firm))| **firm).map(|(model, (credential, _))| (model, *credential)).collect()
+    let firm = each.filter(|(_, (_, offer))| **offer == Offer::Firm);
+    firm.map(|(model, (credential, _))| (model, *credential)).collect()
 }
 
 /// Brings the channels of an exact route in line with the offers of its model.
@@ -235,7 +258,8 @@ fn align(
             plan.delete_channels.push(channel.id);
         }
     }
-    let missing = offers.iter().filter(|(credential, firm)| grows && **firm && !present.contains(credential));
+    let firm = offers.iter().filter(|(_, offer)| grows && **offer == Offer::Firm);
+    let missing = firm.filter(|(credential, _)| !present.contains(credential));
     plan.create_channels.extend(missing.map(|(credential, _)| NewChannel {
         route_id: route.id,
         credential: *credential,
@@ -244,7 +268,7 @@ fn align(
 }
 
 fn is_firm(offers: &Offers) -> bool {
-    offers.values().any(|firm| *firm)
+    offers.values().any(|offer| *offer == Offer::Firm)
 }
 
 // === impl Plan ===
@@ -265,12 +289,12 @@ impl Plan {
 // === impl ServesBy ===
 
 impl ServesBy {
-    /// Decides by the kind of account and the credentials it has. `mode` is the stored credential mode; any mode but
-    /// `apikey` and `session` leaves the decision to the credentials that exist.
-    pub fn of(oauth: bool, mode: &str, has_access_token: bool, has_api_token: bool) -> Self {
+    /// Decides by the kind of account and the credentials it has.
+    pub fn of(credentials: AccountCredentials<'_>) -> Self {
+        let AccountCredentials { is_connected, mode, has_access_token, has_api_token } = credentials;
         let own = |present| if present { Self::Account } else { Self::Nothing };
         match mode {
-            _ if oauth => own(has_access_token || has_api_token),
+            _ if is_connected => own(has_access_token || has_api_token),
             "apikey" => own(has_api_token),
             "session" => Self::Tokens,
             _ if has_api_token && !has_access_token => Self::Account,
@@ -329,8 +353,10 @@ impl<'a> Inventory<'a> {
                 None => Credential { account_id: account.id, token_id, unit_id: None },
             };
             let is_on = account.site_active && account.status == AccountStatus::Active;
+            let made = if is_on { Offer::Firm } else { Offer::Paused };
             // A unit's offer is firm if one of its members makes it.
-            *offers.entry(credential).or_insert(false) |= is_on;
+            let offer = offers.entry(credential).or_insert(made);
+            *offer = made.max(*offer);
             (self.between_steps)();
         }
         let offered = judged.into_iter().filter_map(|(model, offers)| Some((model, offers?)));
@@ -352,11 +378,11 @@ impl<'a> Inventory<'a> {
             .collect();
         let mut backed: HashSet<(Credential, String)> = HashSet::new();
         for (model, offers) in offered.iter().filter(|(model, _)| route.pattern.matches(model)) {
-            for (credential, firm) in offers {
+            for (credential, offer) in offers {
                 // A channel without a source model serves any of the route's models.
                 backed.insert((*credential, String::new()));
                 backed.insert((*credential, folded(model)));
-                if *firm && present.insert((*credential, folded(model))) {
+                if *offer == Offer::Firm && present.insert((*credential, folded(model))) {
                     let source_model = (*model).to_owned();
                     plan.create_channels.push(NewChannel {
                         route_id: route.id,

@@ -237,7 +237,7 @@ fn every_offered_model_gets_a_route_with_a_channel_per_credential() {
 #[test]
 fn which_credentials_make_channels_follows_the_kind_of_account() {
     use ServesBy::*;
-    for (oauth, mode, access, api, expected) in [
+    for (is_connected, mode, has_access_token, has_api_token, expected) in [
         (true, "session", true, false, Account),
         (true, "", false, true, Account),
         (true, "", false, false, Nothing),
@@ -248,7 +248,8 @@ fn which_credentials_make_channels_follows_the_kind_of_account() {
         (false, "auto", true, true, Tokens),
         (false, "auto", false, false, Tokens),
     ] {
-        assert_eq!(ServesBy::of(oauth, mode, access, api), expected, "{oauth} {mode} {access} {api}");
+        let credentials = AccountCredentials { is_connected, mode, has_access_token, has_api_token };
+        assert_eq!(ServesBy::of(credentials), expected, "{credentials:?}");
     }
 }
 

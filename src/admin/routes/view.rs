@@ -190,9 +190,11 @@ impl RouteIndex {
     /// Shows the channel as lists do, with its current counters.
     pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(core, channel).totals();
-        let (cooldown_until, limited_until) = match channel.oauth_route_unit_id {
-            Some(_) => unit_cooldown(core, channel).unwrap_or_default(),
-            None => (live.cooldown_until, live.limited_until()),
+        let Unavailability { cooldown_until, limited_until } = match channel.oauth_route_unit_id {
+            Some(_) => of_unit(core, channel).unwrap_or_default(),
+            None => {
+                Unavailability { cooldown_until: live.cooldown_until, limited_until: live.limited_until() }
+            }
         };
         let token = channel.token_id.and_then(|id| self.names.tokens.get(&id));
         ListedChannel {
@@ -275,13 +277,23 @@ pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
     core.live.channel(channel.id, || channel.stats.totals())
 }
 
-/// Returns the ends of a route unit's cooldown and limit: its members cool down, its channel never does.
-fn unit_cooldown(core: &Core, row: &ChannelRow) -> Option<(Option<Millis>, Option<Millis>)> {
+/// The times until which a channel is not selected.
+#[derive(Default)]
+struct Unavailability {
+    cooldown_until: Option<Millis>,
+    limited_until: Option<Millis>,
+}
+
+/// Returns until when a route unit is not selected: its members cool down, its channel never does.
+fn of_unit(core: &Core, row: &ChannelRow) -> Option<Unavailability> {
     let snapshot = core.snapshot.load();
     let channels = &snapshot.route(row.route_id)?.channels;
     let place = channels.binary_search_by_key(&row.id, |channel| channel.id).ok()?;
     let (channel, now) = (&channels[place], time::now_ms());
-    Some((cooling_until(channel, now), limited_until(channel, now)))
+    Some(Unavailability {
+        cooldown_until: cooling_until(channel, now),
+        limited_until: limited_until(channel, now),
+    })
 }
 
 fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {

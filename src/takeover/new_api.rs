@@ -176,13 +176,25 @@ struct SupportedChannel<'a> {
     place: String,
     of_type: ChannelType,
     name: String,
-    /// Its keys, and whether each is in use.
-    keys: Vec<(String, bool)>,
+    keys: Vec<ChannelKey>,
     /// The model names that clients use.
     models: Vec<String>,
     mapping: HashMap<String, String>,
     priority: i64,
     weight: i64,
+}
+
+/// A key of a channel.
+struct ChannelKey {
+    key: String,
+    is_in_use: bool,
+}
+
+/// The account that a key of a channel became.
+struct ChannelAccount {
+    id: RowId,
+    /// Whether the channel uses it.
+    is_in_use: bool,
 }
 
 fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
@@ -196,19 +208,19 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
         .collect();
     // An account is on if any channel uses it.
     let mut in_use: HashMap<RowId, bool> = HashMap::new();
-    let mut accounts_of: Vec<Vec<(RowId, bool)>> = Vec::new();
+    let mut accounts_of: Vec<Vec<ChannelAccount>> = Vec::new();
     for channel in &served {
         let accounts = accounts(channel, draft);
         if channel.models.is_empty() && !accounts.is_empty() {
             draft.leave(&channel.place, "it names no models: only its account is imported");
         }
-        for (account, on) in &accounts {
-            *in_use.entry(*account).or_default() |= on;
+        for account in &accounts {
+            *in_use.entry(account.id).or_default() |= account.is_in_use;
         }
         accounts_of.push(accounts);
     }
-    for (account, on) in &in_use {
-        if !on {
+    for (account, is_in_use) in &in_use {
+        if !is_in_use {
             draft.set_account(*account, "status", "disabled".into());
         }
     }
@@ -224,16 +236,16 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
                 0 if !is_weighted => DEFAULT_WEIGHT,
                 weight => (weight / keys).max(1),
             };
-            for (account, on) in accounts {
+            for account in accounts {
                 let channel_row = Channel {
                     route,
-                    account: *account,
+                    account: account.id,
                     source_model: renamed(&channel.mapping, model),
                     priority: priorities.get(&channel.priority).copied().unwrap_or(0),
                     weight,
                     // Channels of a disabled account stay enabled, so that they serve as before once it is
                     // enabled again.
-                    enabled: *on || !in_use.get(account).copied().unwrap_or(false),
+                    enabled: account.is_in_use || !in_use.get(&account.id).copied().unwrap_or(false),
                 };
                 draft.channel(&channel.place, channel_row);
             }
@@ -285,7 +297,7 @@ fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Supp
 }
 
 /// Returns the keys of a channel: a single one, one per line, or a JSON array.
-fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)> {
+fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<ChannelKey> {
     let text = row.text("key").unwrap_or_default();
     let list: Option<Vec<Value>> =
         if text.starts_with('[') { serde_json::from_str(&text).ok() } else { None };
@@ -322,7 +334,8 @@ fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)>
             draft.leave(format!("{place}, key {}", at + 1), "the channel has this key twice");
             continue;
         }
-        taken.push((key.to_owned(), is_on && (!is_several || state(at) == ON)));
+        let is_in_use = is_on && (!is_several || state(at) == ON);
+        taken.push(ChannelKey { key: key.to_owned(), is_in_use });
     }
     if taken.is_empty() {
         draft.leave(place, "it has no key");
@@ -330,8 +343,8 @@ fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)>
     taken
 }
 
-/// Returns the accounts of a channel, and whether each is in use there.
-fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<(RowId, bool)> {
+/// Adds the accounts of a channel to the draft, one for each of its keys.
+fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<ChannelAccount> {
     let row = channel.row;
     let url = channel.of_type.address(row.text("base_url").as_deref());
     if url.is_empty() || url.contains(['{', '}']) {
@@ -348,7 +361,7 @@ fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<(RowId, bool)>
     let proxy = row.json("setting").and_then(|setting| Some(setting["proxy"].as_str()?.trim().to_owned()));
     let proxy = proxy.filter(|proxy| !proxy.is_empty());
     let mut accounts = Vec::new();
-    for (at, (key, on)) in channel.keys.iter().enumerate() {
+    for (at, ChannelKey { key, is_in_use }) in channel.keys.iter().enumerate() {
         let several = channel.keys.len() > 1;
         let (place, name) = if several {
             (format!("{}, key {}", channel.place, at + 1), format!("{} #{}", channel.name, at + 1))
@@ -362,7 +375,7 @@ fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<(RowId, bool)>
             draft.key_account(&place, site, &name, key)
         };
         let Some(account) = account else { continue };
-        accounts.push((account, *on));
+        accounts.push(ChannelAccount { id: account, is_in_use: *is_in_use });
         if draft.accounts() == before {
             continue;
         }

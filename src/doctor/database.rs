@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::report::Report;
 use crate::config::Config;
 use crate::core::{named_place, store_options};
-use crate::store::inspect::{self, DatabaseLocation, Inspection, Integrity, SiteAddress};
+use crate::store::inspect::{self, DatabaseLocation, Inspection, Integrity, SchemaVersion, SiteAddress};
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::restore;
 use crate::store::{self, Sealer, StoreOptions};
@@ -160,14 +160,14 @@ fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) 
                 faults.into_iter().for_each(|fault| report.failed(CHECK, fault));
                 return Ok(());
             }
-            let (taken, known) = inspection.schema()?;
-            let text = match taken.cmp(&known) {
+            let SchemaVersion { applied, known } = inspection.schema_version()?;
+            let text = match applied.cmp(&known) {
                 std::cmp::Ordering::Less => {
-                    format!("sound; the next start updates its schema from {taken} to {known}")
+                    format!("sound; the next start updates its schema from {applied} to {known}")
                 }
-                std::cmp::Ordering::Equal => format!("sound, schema {taken}"),
+                std::cmp::Ordering::Equal => format!("sound, schema {applied}"),
                 std::cmp::Ordering::Greater => {
-                    format!("sound; a newer release updated its schema to {taken}")
+                    format!("sound; a newer release updated its schema to {applied}")
                 }
             };
             report.fine(CHECK, text);

@@ -45,6 +45,14 @@ struct OpenFile {
     interrupt: InterruptHandle,
 }
 
+/// How far the schema of a database has come.
+pub struct SchemaVersion {
+    /// The last step that was applied to the database.
+    pub applied: i64,
+    /// The last step that this program knows.
+    pub known: i64,
+}
+
 /// The result of checking a whole database.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Integrity {
@@ -134,12 +142,11 @@ impl Inspection {
         Ok(self.connection.tables()?.iter().any(|name| name == "schema_migrations"))
     }
 
-    /// Returns the last schema step that was applied, and the last one that this program knows.
-    pub fn schema(&mut self) -> Result<(i64, i64)> {
+    pub fn schema_version(&mut self) -> Result<SchemaVersion> {
         let sql = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
         let rows = self.connection.select(sql, &[])?;
-        let taken = rows.first().map_or(Ok(0), |row| row.fields().int())?;
-        Ok((taken, migrate::newest()))
+        let applied = rows.first().map_or(Ok(0), |row| row.fields().int())?;
+        Ok(SchemaVersion { applied, known: migrate::newest() })
     }
 
     /// Returns what is wrong with the schema, in words; nothing if the next start can use it.

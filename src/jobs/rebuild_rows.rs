@@ -76,9 +76,9 @@ impl NameInterner {
                 .piece(async {
                     let after = models.last().map_or((I::new(0), ""), |(id, name)| (*id, name));
                     let page = availability::available_after(store, after, PAGE).await?;
-                    for (id, name, is_typed) in &page {
-                        let model = (*id, self.intern(name));
-                        typed.extend(is_typed.then(|| model.clone()));
+                    for row in &page {
+                        let model = (row.owner, self.intern(&row.name));
+                        typed.extend(row.is_manual.then(|| model.clone()));
                         models.push(model);
                     }
                     Ok::<_, store::Error>(page.len() < PAGE as usize)

@@ -110,13 +110,20 @@ impl HasModels for TokenId {
     const HAS_MANUAL: bool = false;
 }
 
-/// Returns at most `count` available models after `(id, name)`, ordered by owner id and name: the owner's id,
-/// the name, and whether an operator added the model by hand.
+/// An available model of an account or a token.
+pub struct AvailableModel<I> {
+    pub owner: I,
+    pub name: String,
+    /// Whether an operator added it by hand.
+    pub is_manual: bool,
+}
+
+/// Returns at most `count` available models after `(id, name)`, ordered by owner id and name.
 pub async fn available_after<I: HasModels>(
     store: &Store,
     (id, name): (I, &str),
     count: u32,
-) -> Result<Vec<(I, String, bool)>> {
+) -> Result<Vec<AvailableModel<I>>> {
     let (table, column) = I::MODELS;
     let is_manual = if I::HAS_MANUAL { "is_manual" } else { "FALSE" };
     let sql = format!(
@@ -124,7 +131,10 @@ pub async fn available_after<I: HasModels>(
          ORDER BY {column}, model_name LIMIT {count}"
     );
     let args = vec![id.into(), name.into(), true.into()];
-    store.rows(sql, args, |row| Ok((row.id()?, row.text()?, row.bool()?))).await
+    let read = |row: &mut Fields<'_>| {
+        Ok(AvailableModel { owner: row.id()?, name: row.text()?, is_manual: row.bool()? })
+    };
+    store.rows(sql, args, read).await
 }
 
 /// Returns the accounts of these sites that have no discovered model.

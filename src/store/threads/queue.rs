@@ -99,6 +99,13 @@ pub(in crate::store) enum Asleep {
     UntilGroupEnds,
 }
 
+/// Why the writer thread has ended its sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum WakeCause {
+    Woken,
+    TimePassed,
+}
+
 impl QueueState {
     pub(in crate::store) fn waiting_rows(&self) -> usize {
         self.rows.len() + self.with_writer
@@ -270,24 +277,24 @@ impl Queue {
         }
     }
 
-    /// Sleeps until woken or until `most` has passed; the returned flag is true for the latter.
+    /// Sleeps until woken or until `most` has passed.
     pub(in crate::store) fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, QueueState>,
         asleep: Asleep,
         most: Option<Duration>,
-    ) -> (MutexGuard<'a, QueueState>, bool) {
+    ) -> (MutexGuard<'a, QueueState>, WakeCause) {
         state.asleep = asleep;
-        let (mut state, timed_out) = match most {
-            None => (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), false),
+        let (mut state, cause) = match most {
+            None => (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), WakeCause::Woken),
             Some(most) => {
                 let (state, result) =
                     self.wake.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner);
-                (state, result.timed_out())
+                (state, if result.timed_out() { WakeCause::TimePassed } else { WakeCause::Woken })
             }
         };
         state.asleep = Asleep::No;
-        (state, timed_out)
+        (state, cause)
     }
 
     pub(in crate::store) fn stop(&self) {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState};
+use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState, WakeCause};
 use super::salvage::{self, Salvage, is_refusal};
 use crate::store::connection::{Applied, Connection};
 use crate::store::error::{Error, Result};
@@ -186,9 +186,9 @@ impl Writer {
             }
             let before = state.rows.len();
             let pause = self.time_left(&state).min(SILENCE);
-            let (woken, silent) = queue.sleep(state, Asleep::UntilGroupEnds, Some(pause));
+            let (woken, cause) = queue.sleep(state, Asleep::UntilGroupEnds, Some(pause));
             state = woken;
-            if silent && state.rows.len() == before {
+            if cause == WakeCause::TimePassed && state.rows.len() == before {
                 return Work::of(&mut state, true);
             }
         }

@@ -16,7 +16,7 @@ use crate::upstream::UpstreamBody;
 use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, book_outcome};
 use super::id_owners::StoredAt;
 use super::name::ResponseName;
-use super::pending::{Cancellation, MAX_PENDING, Pending};
+use super::pending::{Cancellation, DueAnswer, MAX_PENDING, Pending};
 use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
 use crate::proxy::tail;
@@ -56,10 +56,10 @@ async fn watch(proxy: Arc<Proxy>) {
             reload(&proxy).await;
             reloaded = now_ms();
         }
-        for (name, at, began) in pending.take_due(now_ms()) {
+        for due in pending.take_due(now_ms()) {
             let looking = proxy.clone();
             proxy.core.background.spawn("a look at a response in the background", async move {
-                look(&looking, &name, &at, began).await;
+                look(&looking, &due).await;
             });
         }
     }
@@ -87,10 +87,10 @@ async fn reload(proxy: &Proxy) {
     }
 }
 
-async fn look(proxy: &Proxy, name: &ResponseName, at: &StoredAt, began: Millis) {
+async fn look(proxy: &Proxy, DueAnswer { name, at, began }: &DueAnswer) {
     let pending = &proxy.background_responses;
     let Ok(_turn) = pending.looks.acquire().await else { return };
-    let age = now_ms() - began;
+    let age = now_ms() - *began;
     match ask(proxy, Action::Read, &name.id, at, age).await {
         Ok(Some(outcome)) => book_outcome(proxy, name, outcome).await,
         Err(PollError::ForGood) => book_outcome(proxy, name, Outcome::Unknown).await,

@@ -36,6 +36,13 @@ pub(in crate::proxy) struct Pending {
     pub(super) _admission: Admission,
 }
 
+/// An answer whose upstream is to be asked now.
+pub(super) struct DueAnswer {
+    pub(super) name: ResponseName,
+    pub(super) at: StoredAt,
+    pub(super) began: Millis,
+}
+
 /// Whether the client has asked to cancel an answer. Outlives the answer's entry here, which a cancelled answer loses
 /// before its stream has ended.
 #[derive(Clone, Default)]
@@ -114,12 +121,12 @@ impl BackgroundResponses {
     }
 
     /// Takes the answers that are to be asked for now.
-    pub(super) fn take_due(&self, now: Millis) -> Vec<(ResponseName, StoredAt, Millis)> {
+    pub(super) fn take_due(&self, now: Millis) -> Vec<DueAnswer> {
         let mut pending = lock(&self.pending);
         let due = pending.iter_mut().filter(|(_, pending)| pending.next_look <= now);
         due.map(|(name, pending)| {
             pending.next_look = Millis::MAX;
-            (name.clone(), pending.at.clone(), pending.began)
+            DueAnswer { name: name.clone(), at: pending.at.clone(), began: pending.began }
         })
         .collect()
     }

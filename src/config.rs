@@ -29,6 +29,7 @@ use crate::limits::{LeaseRules, RateLimits};
 
 pub use values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, DatabaseTls, Synchronous, TlsFiles};
 
+use env_file::EnvFile;
 use oauth::OAuthConfig;
 use variables::Vars;
 
@@ -200,10 +201,11 @@ pub fn from_environment() -> ConfigResult {
 
 /// Reads the process environment over a `.env` file, and both over other defaults than the usual ones.
 pub fn from_environment_over(defaults: &[(&str, String)]) -> ConfigResult {
-    let (mut values, doubts, mut errors) = match env_file::read(Path::new(".env")) {
-        Ok((values, doubts)) => (values, doubts, Vec::new()),
-        Err(why) => (HashMap::new(), Vec::new(), vec![why]),
+    let (file, mut errors) = match env_file::read(Path::new(".env")) {
+        Ok(file) => (file, Vec::new()),
+        Err(why) => (EnvFile::default(), vec![why]),
     };
+    let EnvFile { mut values, warnings: of_file } = file;
     let mut unreadable = HashSet::new();
     for (name, value) in std::env::vars_os() {
         // All known names are text.
@@ -219,7 +221,7 @@ pub fn from_environment_over(defaults: &[(&str, String)]) -> ConfigResult {
         values.entry((*name).to_owned()).or_insert_with(|| value.clone());
     }
     match read_beside(&values, &unreadable) {
-        Ok((config, warnings)) if errors.is_empty() => Ok((config, [doubts, warnings].concat())),
+        Ok((config, warnings)) if errors.is_empty() => Ok((config, [of_file, warnings].concat())),
         Ok(_) => Err(errors),
         Err(more) => {
             errors.extend(more);

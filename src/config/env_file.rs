@@ -9,12 +9,19 @@ use std::path::Path;
 
 use crate::byte_order_mark;
 
-/// Reads the file's names and values, and warnings about lines that are not understood; both are empty if there is no
-/// file.
+/// The content of the file.
+#[derive(Default)]
+pub(super) struct EnvFile {
+    pub values: HashMap<String, String>,
+    /// Warnings about lines that are not understood.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the file; the result is empty if there is none.
 ///
 /// # Errors
 /// Says why the file cannot be read, and what to do.
-pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>), String> {
+pub(super) fn read(path: &Path) -> Result<EnvFile, String> {
     let tell = |why: &str| format!("{}: {why}", path.display());
     // Reading a pipe or a device may never end.
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
@@ -22,10 +29,11 @@ pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>)
     }
     match std::fs::read(path) {
         Ok(bytes) => {
-            let (values, doubts) = parse(decode(&bytes).map_err(|why| tell(&why))?);
-            Ok((values, doubts.iter().map(|doubt| tell(doubt)).collect()))
+            let mut file = parse(decode(&bytes).map_err(|why| tell(&why))?);
+            file.warnings.iter_mut().for_each(|warning| *warning = tell(warning));
+            Ok(file)
         }
-        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Default::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(EnvFile::default()),
         Err(error) => Err(tell(&match error.kind() {
             ErrorKind::NotFound => "is a link to a file that does not exist: repair or remove it".to_owned(),
             ErrorKind::IsADirectory => "is a directory: put a file in its place, or remove it".to_owned(),
@@ -56,27 +64,27 @@ fn decode(bytes: &[u8]) -> Result<&str, String> {
 
 /// Parses `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A comment may
 /// also follow a value, behind a blank. Other lines are reported by their numbers only: they may contain a secret.
-fn parse(text: &str) -> (HashMap<String, String>, Vec<String>) {
-    let (mut values, mut doubts) = (HashMap::new(), Vec::new());
+fn parse(text: &str) -> EnvFile {
+    let EnvFile { mut values, mut warnings } = EnvFile::default();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else {
-            doubts.push(format!("line {number} is not of the form NAME=value and is ignored"));
+            warnings.push(format!("line {number} is not of the form NAME=value and is ignored"));
             continue;
         };
         let (name, value) = (name.trim(), value.trim());
         if let Some(quote @ ('"' | '\'')) = value.chars().next()
             && !value[1..].contains(quote)
         {
-            doubts.push(format!(
+            warnings.push(format!(
                 "line {number}: the quotation mark of {name} is not closed and is part of the value"
             ));
         }
         values.insert(name.to_owned(), value_of(value).to_owned());
     }
-    (values, doubts)
+    EnvFile { values, warnings }
 }
 
 fn value_of(text: &str) -> &str {
@@ -98,15 +106,15 @@ mod tests {
     #[test]
     fn an_env_file_has_comments_quotes_and_exports() {
         let text = "# a comment\nexport PORT=5000\n\nAUTH_TOKEN=\"with = inside\"\nbroken line\nTZ='UTC\n";
-        let (values, doubts) = parse(text);
+        let EnvFile { values, warnings } = parse(text);
         assert_eq!(values["PORT"], "5000");
         assert_eq!(values["AUTH_TOKEN"], "with = inside");
         assert_eq!(values["TZ"], "'UTC");
         assert_eq!(values.len(), 3);
-        let [broken, open] = &doubts[..] else { panic!("{doubts:?}") };
+        let [broken, open] = &warnings[..] else { panic!("{warnings:?}") };
         assert!(
             broken.starts_with("line 5 ") && open.starts_with("line 6: ") && open.contains("TZ"),
-            "{doubts:?}"
+            "{warnings:?}"
         );
     }
 

@@ -61,25 +61,31 @@ impl Presence {
 
 /// Releases the leases of dead processes of this data directory, and removes them from the list of instances.
 pub(super) async fn release_dead_processes(store: &Store, data_dir: &Path) -> store::Result<()> {
-    for (id, path, lock) in dead_processes(data_dir) {
-        leases::give_back(store, &id).await?;
-        instances::leave(store, &id).await?;
-        if let Err(error) = std::fs::remove_file(&path) {
-            log::debug!("cannot remove {}: {error}", path.display());
+    for dead in dead_processes(data_dir) {
+        leases::give_back(store, &dead.id).await?;
+        instances::leave(store, &dead.id).await?;
+        if let Err(error) = std::fs::remove_file(&dead.path) {
+            log::debug!("cannot remove {}: {error}", dead.path.display());
         }
-        drop(lock);
     }
     Ok(())
 }
 
-/// Returns the ids of processes that ended without removing their files, with these files locked so that nobody else
-/// takes them.
-fn dead_processes(data_dir: &Path) -> Vec<(String, PathBuf, File)> {
+/// A process that ended without removing its file.
+struct DeadProcess {
+    id: String,
+    path: PathBuf,
+    /// The file, locked so that nobody else takes it.
+    _lock: File,
+}
+
+fn dead_processes(data_dir: &Path) -> Vec<DeadProcess> {
     let Ok(folder) = std::fs::read_dir(data_dir.join(FOLDER)) else { return Vec::new() };
     let found = folder.flatten().filter_map(|entry| {
         let lock = File::open(entry.path()).ok()?;
         lock.try_lock().ok()?;
-        Some((entry.file_name().into_string().ok()?, entry.path(), lock))
+        let id = entry.file_name().into_string().ok()?;
+        Some(DeadProcess { id, path: entry.path(), _lock: lock })
     });
     found.collect()
 }
@@ -93,7 +99,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("switchyard-presence-{}", std::process::id()));
         // A test run that was killed leaves its directory behind, and process ids are reused.
         let _ = std::fs::remove_dir_all(&dir);
-        let ids = || dead_processes(&dir).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+        let ids = || dead_processes(&dir).into_iter().map(|dead| dead.id).collect::<Vec<_>>();
         let living = Presence::of(&dir, "living").expect("a file");
         let killed = Presence::of(&dir, "killed").expect("a file");
         let left = Presence::of(&dir, "left").expect("a file");

@@ -7,11 +7,26 @@ use super::unit::UnitStrategy;
 use crate::ids::ChannelId;
 use crate::time::Millis;
 
-/// Returns the sort key of a channel's turn: a channel that was never selected comes first, then the one selected longest
-/// ago. The selection number orders selections within one millisecond.
-pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, ChannelId) {
+/// The place of a channel in the order: a channel that was never selected comes first, then the one selected longest ago.
+/// Later fields decide among equals.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TurnKey {
+    selected_at: Option<Millis>,
+    /// Orders selections within one millisecond.
+    selection_number: u64,
+    used_at: Option<Millis>,
+    id: ChannelId,
+}
+
+/// Returns the place of a channel.
+pub(super) fn turn(channel: &Channel) -> TurnKey {
     let totals = channel.live.totals();
-    (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
+    TurnKey {
+        selected_at: totals.last_selected.or(totals.last_used),
+        selection_number: channel.live.selection_number(),
+        used_at: totals.last_used,
+        id: channel.id,
+    }
 }
 
 /// Picks the next of a route unit's members, which are given in their order.

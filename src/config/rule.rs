@@ -358,5 +358,4 @@ pub(super) fn is_header_text(text: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "rule_tests.rs"]
 mod tests;

@@ -186,5 +186,4 @@ pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>
 }
 
 #[cfg(test)]
-#[path = "rebuild_tests.rs"]
 mod tests;

@@ -296,5 +296,4 @@ fn order(excluded: &ExcludedCredential) -> (&'static str, String) {
 }
 
 #[cfg(test)]
-#[path = "input_tests.rs"]
 mod tests;

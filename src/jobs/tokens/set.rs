@@ -374,5 +374,4 @@ pub fn group_of_name(name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "set_tests.rs"]
 mod tests;

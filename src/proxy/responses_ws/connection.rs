@@ -473,5 +473,4 @@ fn with_node<T>(request: &Bytes, read: impl FnOnce(&Node<'_>) -> T) -> Option<T>
 }
 
 #[cfg(test)]
-#[path = "connection_tests.rs"]
 mod tests;

@@ -7,9 +7,9 @@ import { t } from "./words.js";
 const ROW = 44;
 const BEYOND = 12;
 
-// A list. `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows have the same height. If there
-// is a `detail(row)`, it stands below the row whose key is in the address; `onOpen(row)` is told. `empty` is shown if there is no row.
-// `rows` are those of `all` that pass a filter.
+// A list. `columns` are `[label, cell(row), class?]`; the first is the row's heading. `rows` are those of `all` that pass a
+// filter; `empty` is shown if there is none. All rows have the same height. If there is a `detail(row)`, it stands below the
+// row whose key is in the address, and `onOpen(row)` is called when it opens.
 export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id), onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
   const [opened, setOpened] = useFilter("open");

@@ -264,7 +264,8 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fr
 
 export const partsOf = (text, between = /[,，\n]/) => text.split(between).map((part) => part.trim()).filter(Boolean);
 
-// Merges the changes of others into a list that is sent as a whole; `lists` are the shown one, the typed one and the stored one.
+// Merges the changes of others into a list that is sent as a whole. `lists` are the one that the form was opened with, the
+// typed one and the stored one.
 export function merged(...lists) {
   const [before, typed, now] = lists.map((list) => list.map((one) => JSON.stringify(one)));
   const kept = typed.filter((one) => !before.includes(one) || now.includes(one));
@@ -301,8 +302,9 @@ export function useDraft(read) {
   return { values, changes, shown, set, isSame, field: fieldsOf(values, set), clear: () => setChanges({}), saved, replace: setChanges };
 }
 
-// A form that Enter submits through the async functions `act` and `after`. Until then changes count as unsaved, unless the page `keeps`
-// them. With a `draft`, only changes can be submitted; they are cleared then, which is told by `done`, or by Cancel.
+// A form that Enter submits through the async functions `act` and `after`. Until then changes count as unsaved, unless the
+// page `keeps` them. With a `draft`, only changes can be submitted. Submitting clears them and shows `done`; Cancel clears
+// them, too.
 export function Form({ act, after, draft, verb = t("Save"), done = t("Saved"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps, kind = "first" }) {
   const [state, setState] = useState("");
   const action = useAction(async () => { await act(); draft?.saved(); setState("saved"); await after?.(); });

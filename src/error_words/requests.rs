@@ -137,8 +137,8 @@ pub fn named_betas(text: &str) -> Vec<String> {
     words.filter(is_beta).map(str::to_owned).collect()
 }
 
-/// Returns whether the id of a call has a character that the upstream does not accept ("messages.1.content.0.tool_use.id: String
-/// should match pattern '^[a-zA-Z0-9_-]+$'").
+/// Returns whether the id of a call has a character that the upstream does not accept: "messages.1.content.0.tool_use.id:
+/// String should match pattern '^[a-zA-Z0-9_-]+$'".
 pub fn is_of_call_ids(text: &str) -> bool {
     text.contains("should match pattern") && (text.contains("tool_use.id") || text.contains("tool_use_id"))
 }

@@ -3,7 +3,7 @@
 //! | case | recognised by | consequence |
 //! |---|---|---|
 //! | a client that stops reading | a write that the kernel refuses for the idle limit | cut off |
-//! | a body that comes too slowly, or not at all | [`BodyPatience`], while hyper waits for more of it | its reader gets the reason |
+//! | a body that comes too slowly, or not at all | [`BodyPatience`], while hyper waits for it | its reader gets the reason |
 //! | a head that is too long, or the oldest of too many | [`Framing`], [`UnfinishedHeads`] | a short answer, then the end |
 //! | half a request while the service stops | [`Framing`] | a head ends at once, a body once it is silent |
 //! | a head that hyper would accept and must not | [`Framing`] | refused when it is served (`strict`) |

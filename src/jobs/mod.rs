@@ -4,17 +4,22 @@
 //! |---|---|
 //! | `state`, `timetable` | what jobs keep between runs; when each job runs, and the start and stop of all |
 //! | `schedule`, `tasks` | repeats each job without overlap; long operations that an operator starts and looks up by id |
-//! | `concurrency`, `pace`, `run_status` | work on many accounts, limited in total and per site; pauses in work that keeps the processor busy; how work on one account ended |
+//! | `concurrency` | work on many accounts, limited in total and per site |
+//! | `pace` | pauses in work that keeps the processor busy |
+//! | `run_status` | how work on one account ended |
 //! | `sessions` | the client of a stored account at its site, with or without a session; the renewal of sessions |
 //! | `oauth` | accounts that are connected by a login in a browser |
 //! | `rotated_token` | stores a token that is issued only once |
-//! | `other_instances`, `leadership` | instances on the same database: following their changes; which instance does the work for all |
+//! | `other_instances` | follows the changes of other instances on the same database |
+//! | `leadership` | which instance does the work for all |
 //! | `accounts` | the setup after a new credential; the health of an account from its site's answers; a check of all accounts |
 //! | `models` | the models of one account, of all accounts, and after a change of tokens; the results for callers |
 //! | `rebuild`, `rebuild_scope`, `rebuild_rows` | the routes and channels that follow from the models |
 //! | `tokens` | the tokens of one account, synced with the list of its site |
 //! | `balances` | the balances of accounts; the alert when one runs low; what accounts earned in a day |
-//! | `checkin`, `announcements` with `announcement_turn`, `summary` | daily check-ins; the announcements of sites; the daily summary notice |
+//! | `checkin` | daily check-ins |
+//! | `announcements`, `announcement_turn` | the announcements of sites |
+//! | `summary` | the daily summary notice |
 //! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices`, `price_lists` | price lists, read before requests need them; the lists that were read |
@@ -23,7 +28,9 @@
 //! | `late_usage` | books corrections to requests that are already settled |
 //! | `update_center` | whether a newer version than the running one is available |
 //! | `rekey` | replaces the keys that seal credentials and find them again |
-//! | `health` with `health_saver`, `quotas`, `retention` | saves the health of sites; returns unused reservations; deletes old rows and files |
+//! | `health`, `health_saver` | saves the health of sites |
+//! | `quotas` | returns unused reservations of downstream keys |
+//! | `retention` | deletes old rows and files |
 
 pub mod accounts;
 pub mod announcement_turn;

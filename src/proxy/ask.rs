@@ -8,7 +8,8 @@
 //!                        ▼          or nothing more
 //! ```
 //!
-//! [`next_step`] decides which, from what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been read.
+//! [`next_step`] decides which, from what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been
+//! read.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;

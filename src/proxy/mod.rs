@@ -16,7 +16,7 @@
 //! | 4 | `admit` | whether this caller may ask for this model, and has a request left; the call is counted |
 //! | 5 | `pick` | a channel is picked, and the slots that it needs are taken |
 //! | 6 | `addresses` | the channel's addresses are tried one after the other |
-//! | 7 | `compose` | the request for one address in one dialect: its body by `compose::prepare`, its headers by `headers`, `betas` |
+//! | 7 | `compose` | one request in one dialect is built: its body by `compose::prepare`, its headers by `headers`, `betas` |
 //! | 8 | `send` | the request is sent; the head of the answer is read |
 //! | 9 | `commit` | the answer is held until it is known to be good |
 //! | 10 | `relay` | the answer is passed on, chunk by chunk |

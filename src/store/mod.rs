@@ -20,7 +20,8 @@
 //! | `copies`, `restore` | making whole copies of the database; restoring one where there is none |
 //! | `relocate`, `pointer` | moving everything into another database; which database the next start uses |
 //! | `leases`, `job_runs` | several instances on one database: who runs a job; which runs have begun |
-//! | `versions`, `instance_changes`, `change_signals` | changes by other instances: their numbers, looking for them, notifications |
+//! | `versions` | the numbers of changes by other instances |
+//! | `instance_changes`, `change_signals` | looking for changes by other instances, and notifications of them |
 //! | `instances`, `logins` | the running instances; browser logins, shared between instances |
 //! | `uploads`, `prune`, `log_sums` | uploads in progress; deletion of old rows; sums over the log |
 //! | `shared_cooldowns`, `shared_key_usage` | cooldowns, and usage of downstream keys, shared between instances |

@@ -1,5 +1,5 @@
-//! Servers that are set up otherwise than ours: other defaults of a session, logins that are refused for a while, and schemas of
-//! other releases.
+//! Servers that are set up otherwise than ours: other defaults of a session, logins that are refused for a while, and
+//! schemas of other releases.
 
 use std::thread;
 

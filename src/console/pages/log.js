@@ -13,8 +13,8 @@ import { joined, t } from "../words.js";
 
 const MOST = 50;
 
-// A table of rows `{name, link, days, calls, spend, cacheReadTokens}`, the largest first: the name links to the requests, the bar
-// to the days.
+// A table of rows `{name, link, days, calls, spend, cacheReadTokens}`, the largest first. The name links to the requests, the
+// bar to the days.
 function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const all = rowsOf(value).sort((one, other) => other[what] - one[what]);

@@ -14,8 +14,8 @@ import { joined, t } from "../words.js";
 const SHOWN = 50;
 const NEWS = 6;
 
-// Failed tasks without a later success. Dry runs of imports are left out, since the caller sees their result, and new accounts, since
-// the account's own row says what is wrong.
+// Failed tasks without a later success. Dry runs of imports are left out, since the caller sees their result. So are new
+// accounts, since the account's own row says what is wrong.
 const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed" && !/^(backup-dry-run|account-init)$/.test(one.type)
   && !tasks.slice(0, index).some((later) => later.status === "succeeded" && (later.dedupeKey ?? later.type) === (one.dedupeKey ?? one.type)));
 

@@ -101,8 +101,8 @@ pub fn with_items(body: &Node<'_>, found: &[ItemReferredTo]) -> Option<Bytes> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareItem {
     pub id: String,
-    /// Whether the item is the whole point: a reference, or a picture to go on with. Reasoning and searches without their content
-    /// also stand in conversations that are sent back as they came, and an upstream can do without them.
+    /// Whether the upstream cannot do without the item: a reference, or a picture to go on with. It can do without reasoning
+    /// and searches that lack their content; conversations that are sent back as they came have such items.
     pub is_needed: bool,
 }
 

@@ -74,9 +74,9 @@ pub fn wait_for_idle_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<
     })
 }
 
-/// Lowers this thread's priority a little below that of threads that serve requests: a request's thread that wakes runs
-/// at once, and when all are busy this one still gets half of the time of each. For threads that much work waits for,
-/// but no request.
+/// Lowers this thread's priority a little below that of threads that serve requests. A request's thread that wakes runs at
+/// once; when all are busy, this thread still gets half as much time as each of them. For threads whose work is much and
+/// awaited by no request.
 pub fn lower_priority_slightly() {
     lower_priority(3);
 }

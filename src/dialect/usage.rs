@@ -107,7 +107,7 @@ pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
     read(dialect, &mut Scan::new(record), 0).ok()?
 }
 
-/// Reads the usage record that comes next in the scan, like [`of_text`]; `depth` is that of the value that contains it.
+/// Reads the usage record that comes next in the scan, like [`of_text`]; `depth` is the depth of the value around it.
 pub(super) fn read(dialect: Dialect, scan: &mut Scan<'_>, depth: usize) -> Result<Option<Usage>, Stopped> {
     let mut tally = Tally::default();
     each_of(scan, depth, |scan, key, depth| tally.take(&key.name(), scan, depth))?;

@@ -31,7 +31,7 @@ pub(super) struct Rows {
     named_routes: HashSet<RouteId>,
     /// The globs, regexes and groups, where only some of the routes were read.
     others: Vec<RouteRow>,
-    /// The routes that were read and that have channels of accounts which were not read.
+    /// The routes that also have channels of accounts that were not read.
     served_elsewhere: HashSet<RouteId>,
 }
 

@@ -5,10 +5,10 @@
 //!            └ at most PARALLEL run at once
 //! ```
 //!
-//! Tasks are in memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended
-//! returns that task. Tasks that have not ended are stopped by a reset and by the stop of the service, which waits a while
-//! for those that run; of the ended ones, the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener,
-//! which writes an event. The end is reported before the task shows it, so that whoever sees a task ended finds its event.
+//! Tasks are in memory only: a restart forgets them. Starting a task whose dedupe key belongs to an unfinished one returns
+//! that one. A reset stops all unfinished tasks; so does the stop of the service, after waiting a while. The newest
+//! [`MAX_ENDED`] of the ended tasks stay. The listener writes an event for each start and each end. It hears of the end
+//! before the task shows it: whoever sees that a task has ended finds the event.
 
 use std::collections::VecDeque;
 use std::future::Future;

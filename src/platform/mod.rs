@@ -1,8 +1,8 @@
 //! The platforms, which are the kinds of upstream that a site can be, and the facts about each.
 //!
-//! A platform is a file here and a line in the list below. Its file has a [`Profile`] with a value for every field,
-//! its own or that of the platform that it was forked from. The rest of the program does not ask which platform it
-//! deals with: it asks for the field.
+//! A platform is a file here and a line in the list below. Its file has a [`Profile`] with a value for every field. A fork
+//! takes the values that it does not change from its parent. The rest of the program does not ask for the platform of a
+//! site: it asks for a field of the profile.
 //!
 //! | file | |
 //! |---|---|

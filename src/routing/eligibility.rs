@@ -1,7 +1,7 @@
 //! Why a channel may not be picked now.
 //!
 //! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`]. Cheap and frequent checks
-//! come first and the check for a cooldown comes last, so that a channel whose first obstacle is that it cools has no other.
+//! come first. The check for a cooldown comes last: if a cooldown is the first obstacle of a channel, it is the only one.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! All routes and sites as one immutable value, in which a request finds its channel and which is replaced as a whole.
+//! All routes and sites as one immutable value, which is replaced as a whole. A request finds its channel in it.
 //!
 //! A [`Snapshot`] settles what depends on several routes (the channels of groups, inherited source models) and indexes the
 //! routes by the names that requests use. The order of the look-up is: a group of that name, a route with exactly that
 //! pattern, a route with that alias, the first glob or regex that matches; among equals the lowest id. The first three are
 //! hash look-ups. Exactly one route is used: nothing is merged, and an unusable route is not passed over.
 //!
-//! A change makes a new snapshot that shares every untouched route, channel and site with the one before
-//! ([`Snapshot::changed`]), so that its cost depends on what it touches.
+//! A change makes a new snapshot, which shares every untouched route, channel and site with the former one
+//! ([`Snapshot::changed`]). So the cost of a change depends on what it touches.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;

@@ -95,8 +95,8 @@ async fn keep(
     }))
 }
 
-/// Returns the account that a login by this name is for: the one of that name, of the name that the site gives, that
-/// logs in by one of them, or of the same user, in this order.
+/// Returns the account that a login by the `typed` name is for. In this order, it is the account with that user name, the one
+/// with the name that the site gives, one that logs in by either name, or one of the same user.
 fn account_of(accounts: Vec<AccountRow>, typed: &str, logged_in: Option<&LoggedIn>) -> Option<AccountRow> {
     let given = logged_in.and_then(|login| login.username.as_deref());
     let user_id = logged_in.and_then(|login| login.user_id);

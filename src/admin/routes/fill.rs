@@ -92,8 +92,8 @@ pub fn check_sources(route_index: &RouteIndex, draft: &RouteDraft) -> Result<()>
     Ok(())
 }
 
-/// Returns the sources that take over the strategy of a group: those that still match exactly one model, that no other
-/// group uses, and that have no strategy of their own, that is, the default one or the group's former one.
+/// Returns the sources that take over the strategy of a group. A source does if it matches exactly one model, no other group
+/// uses it, and it has the default strategy or the group's former one.
 pub fn followers(route_index: &RouteIndex, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<RouteId> {
     let others = route_index.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
     let shared: HashSet<RouteId> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();

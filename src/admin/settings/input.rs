@@ -102,8 +102,8 @@ fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
     }
 }
 
-/// Refuses a notification channel that this request touches and that is then enabled but cannot send. One that has been
-/// enabled without an address since the start is left alone until it is touched.
+/// Refuses a notification channel that would be enabled but cannot send. Checks only the channels that the request touches:
+/// the environment may have enabled another one without an address.
 fn check_channels(change: &Change) -> Result<(), Invalid> {
     let after = &change.after;
     let is_used = |prefix: &str, enabled: &str| {

@@ -1,8 +1,7 @@
 //! Pictures in answers of the model, for dialects whose answers hold only text.
 //!
-//! There a picture is Markdown with a data URL, which chat clients can show and which the hubs that offer these
-//! models write, too: `![image](data:image/png;base64,…)`. A client sends it back in its next turn, where it becomes
-//! a picture again.
+//! There a picture becomes Markdown with a data URL: `![image](data:image/png;base64,…)`. Chat clients show it, and hubs that
+//! offer these models write the same. In the client's next turn it becomes a picture again.
 
 use memchr::memmem;
 

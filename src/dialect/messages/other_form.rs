@@ -39,8 +39,8 @@ pub fn refuses_thinking_form(status: u16, error: &UpstreamError) -> bool {
 }
 
 /// Returns the body with a budget instead of adaptive thinking, or the reverse; `None` when it asks for neither.
-/// `asked` is the effort that the client named, which counts if the budget is what that effort gives under the
-/// answer's token limit.
+/// `asked` is the effort that the client named. It is kept if the budget in the body follows from it under the answer's
+/// token limit.
 pub fn in_other_thinking_form(body: &Node<'_>, asked: Option<Effort>) -> Option<Bytes> {
     let thinking = body.get("thinking")?;
     let config = body.get("output_config");

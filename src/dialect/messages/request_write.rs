@@ -264,8 +264,8 @@ fn allowed<'r>(request: &Request<'_>, tools: &[Offered<'r, '_>]) -> Option<Vec<T
     (left.len() < tools.len()).then_some(left)
 }
 
-/// Returns an instruction that names the tools that may be called, because the API has no such choice. One tool that
-/// must be called, or none at all, is said by `tool_choice`.
+/// Returns an instruction that names the tools that may be called: the API's `tool_choice` cannot name several. It can
+/// require a single tool, or forbid all; then there is no instruction.
 fn only_allowed(request: &Request<'_>, tools: &[Offered<'_, '_>]) -> Option<Text<'static>> {
     let names = allowed(request, tools)?;
     let required = matches!(request.tool_choice, Some(ToolChoice::Allowed { required: true, .. }));

@@ -1,9 +1,9 @@
 //! Removes from a request what our converted answers left in its conversation, before an upstream of this dialect
 //! sees it.
 //!
-//! A converted answer has items with ids of our own, which the upstream would look up, reasoning with another
-//! provider's signature, which it would refuse, and searches that it did not run. Reasoning of its own provider that
-//! went through a client of another dialect becomes native again.
+//! A converted answer has items with ids of our own: the upstream would look them up. It has reasoning with the signature of
+//! another provider: the upstream would refuse it. And it has searches that the upstream did not run. Reasoning that came from
+//! this provider, through a client of another dialect, becomes native again.
 
 use bytes::Bytes;
 

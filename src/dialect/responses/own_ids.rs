@@ -20,8 +20,7 @@ pub(super) fn is_own_item_id(id: &str) -> bool {
     is_place(number) || answer_of(id).is_some()
 }
 
-/// Returns the hex digits that name the answer in which an item with this id was given; `None` for an id that names
-/// no answer.
+/// Returns the hex digits in an item's id that name its answer; `None` for any other id.
 pub fn answer_of(item_id: &str) -> Option<&str> {
     let rest = PREFIXES.iter().find_map(|prefix| item_id.strip_prefix(prefix))?;
     let (answer, place) = rest.split_at_checked(ANSWER_DIGITS)?;

@@ -154,7 +154,7 @@ impl Repair {
         self.known_place(event, id.as_ref(), kind).unwrap_or_else(|| self.next_place())
     }
 
-    /// Returns the place that the event gives, else that of the item with this id, else that of the open item of the type.
+    /// Returns the place in the event; without one, the place of the item with this id, else of the open item of this type.
     fn known_place(&self, event: &Node<'_>, id: Option<&Text<'_>>, kind: &str) -> Option<u64> {
         let find = |is_meant: &dyn Fn(&Item) -> bool| {
             self.items.iter().rev().find(|(_, item)| is_meant(item)).map(|(place, _)| *place)

@@ -98,8 +98,7 @@ fn put_reasoning(o: &mut Writer, request: &Request<'_>, model: &str) {
     });
 }
 
-/// Writes `include`: what the client listed, and what else the upstream must return so that it can be sent along with
-/// the next request.
+/// Writes `include`: the client's list, and what the next request needs besides.
 fn put_include(o: &mut Writer, request: &Request<'_>) {
     let effort = request.reasoning.wanted_effort();
     let encrypted = request.reasoning.encrypted || effort.is_some_and(|effort| effort != Effort::None);

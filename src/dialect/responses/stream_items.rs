@@ -218,8 +218,8 @@ pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: ItemKind) -> u
     items.meant(index, id.as_ref(), kind).unwrap_or_else(|| items.push(index, id, kind))
 }
 
-/// Returns the position of the item that the terminal response repeats: the one at that place, else with that id,
-/// else the first of its kind; a new one when there is none.
+/// Returns the position of the item that the terminal response repeats. It is found by its place, else by its id, else as
+/// the first of its kind; otherwise it is added.
 pub(super) fn repeated(items: &mut Items, index: u64, item: &Node<'_>) -> usize {
     let kind = ItemKind::of(item);
     let id = item.text_at("id");

@@ -167,8 +167,8 @@ async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRo
     }
 }
 
-/// Asks for the models of a candidate. An access token that is refused, such as that of a file which has been kept for
-/// a day, is replaced once, by the refresh token.
+/// Asks for the models of a candidate. If the access token is refused, it is renewed once: an imported file may be a day
+/// old.
 async fn models_of(
     jobs: &Arc<Jobs>,
     candidate: &mut Candidate,

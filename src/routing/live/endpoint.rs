@@ -88,7 +88,8 @@ impl EndpointLive {
         self.mark_dirty()
     }
 
-    /// Records that the address has answered a request that began at this time, and ends its cooldown, unless that is newer.
+    /// Records that the address has answered a request. `began` is the start of the request: a cooldown that began later
+    /// goes on.
     pub fn record_success(&self, began: Millis) -> NewlyDirty {
         if !self.is_troubled.load(Relaxed) || self.last_failed.load(Relaxed) > began {
             return NewlyDirty(false);

@@ -27,8 +27,8 @@ use crate::upstream::Client;
 
 /// The longest time that a proved session waits for the list of its keys.
 const KEYS_WAIT: Duration = Duration::from_secs(4);
-/// The time that a verification keeps back when it looks for keys, so that the session that it has proved is reported
-/// within the limit.
+/// The part of a verification's time limit in which it does not look for keys, so that a proved session is still reported
+/// in time.
 const RESERVE: Duration = Duration::from_secs(1);
 
 type Identified<'a> = Pin<Box<dyn Future<Output = Result<Identity, SiteError>> + Send + 'a>>;

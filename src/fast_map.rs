@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-/// A map whose look-ups cost a third of the standard one's. Its hash is seeded, but made for speed, so that somebody
-/// who chooses many keys might make it slow: use it for keys that an operator or the gateway chooses, or for maps that
-/// stay small.
+/// A map whose look-ups cost a third of the standard one's. Its hash is seeded, but somebody who chooses many keys might still
+/// make it slow. Use it for keys that an operator or the gateway chooses, or for maps that stay small.
 pub type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;

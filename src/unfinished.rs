@@ -1,5 +1,5 @@
-//! Files that are being written, and directories of temporary files. Each is locked meanwhile, so that another process
-//! knows what a killed one has left, and deletes it. On a file system without locks, what is left stays.
+//! Files that are being written, and directories of temporary files. Each is locked while its process lives, so that another
+//! process can delete those of a killed one. A file system without locks keeps them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;

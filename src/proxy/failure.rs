@@ -183,8 +183,8 @@ impl Failure {
         failure
     }
 
-    /// Builds the failure of a site that cannot be asked as it is configured. The client is told no more of that than that
-    /// the site has no address.
+    /// Builds the failure of a site that cannot be asked as it is configured. The client learns the reason only if the site
+    /// has no address.
     pub(super) fn misconfigured(site: &str, reason: &Misconfiguration) -> Self {
         let mut failure = Self::local(format!("site {site} cannot be used: {reason}"));
         if *reason == Misconfiguration::NoEndpoint {

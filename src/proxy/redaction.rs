@@ -1,5 +1,5 @@
-//! Hides secrets in objects that come with a success status and report an error: a failed video, batch or response; and in
-//! what a stream has beside its events. Some sites repeat in it what they were sent.
+//! Hides secrets in objects that report an error with a success status, such as a failed video, batch or response, and in the
+//! text beside the events of a stream. Some sites repeat there what they were sent.
 
 use std::borrow::Cow;
 

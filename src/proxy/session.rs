@@ -1,10 +1,10 @@
 //! The conversation a request belongs to.
 //!
-//! A request that goes on from an answer that its upstream has stored belongs to the conversation that this answer
-//! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Otherwise the conversation's name is the
-//! client's session id, else the prompt cache key of the body, else the user id of Claude Code, else that of the
-//! WebSocket it comes over; the name counts for one caller, one kind of client, one surface and one model. A request that
-//! names none, or comes while stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
+//! A request may go on from an answer that its upstream has stored: no other channel knows its `previous_response_id`, or
+//! keeps its `thread`. Then it belongs to the conversation that this answer opened. Otherwise the conversation's name is the
+//! client's session id, else the prompt cache key of the body, else the user id of Claude Code, else the id of the WebSocket;
+//! the name counts for one caller, one kind of client, one surface and one model. A request without a name, or while
+//! stickiness is off, has no conversation: nothing is bound, and no slot of a channel is taken.
 
 use std::borrow::Cow;
 

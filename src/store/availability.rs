@@ -247,8 +247,8 @@ pub fn replace_discovered_by_token_statements(
     replace::<TokenId>(dialect, &token_id.into(), changes(known, models.iter().collect()))
 }
 
-/// Builds the statements that delete the models that are gone and store those that were found. A model that an
-/// operator has added by hand meanwhile stays.
+/// Builds the statements that delete the `gone` models and store the `found` ones. If an operator has added a model by hand
+/// meanwhile, it stays.
 fn replace<I: HasModels>(
     dialect: SqlDialect,
     id: &Value,

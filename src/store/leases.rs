@@ -5,9 +5,8 @@
 //!            └ expired: the next owner to take it increments the token ─▶ changes under the former token are refused
 //! ```
 //!
-//! Time is that of the database, which is the same for all. A change that is made under a lease ([`fence`]) checks the
-//! lease's row in the same transaction and locks it to the end, so that the lease changes hands either before or after the
-//! change.
+//! All times are those of the database's clock. A change under a lease ([`fence`]) checks the lease's row in its own
+//! transaction and locks it until the commit. So the lease changes hands either before or after the change.
 
 use super::sql::{Statement, Value};
 use super::{Error, Result, Store};

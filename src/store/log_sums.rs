@@ -44,8 +44,7 @@ pub(super) const MODEL_SUMS: SumTable = SumTable {
 
 /// The table with the sums of each key per quarter of an hour.
 const QUARTERS: &str = "proxy_log_key_quarters";
-/// The condition for a span that has to be summed again, including one that was summed by a release that made
-/// no narrow sums.
+/// The condition for a span that has to be summed again. Former releases summed without narrow sums: those spans count, too.
 const OPEN: &str = "(is_open OR NOT has_narrow_sums)";
 
 /// The SQL expression for the start of a row's quarter of an hour. Hours and days of all time zones consist of

@@ -1,8 +1,8 @@
-//! The usage of a batch is booked once, on the key that made it, by the first party that learns of its end: a client that
-//! reads it, or the watch of this service.
+//! The usage of a batch is booked once, on the key that made it. Whoever learns first of its end books it: a client that reads
+//! the batch, or the watch of this service.
 //!
-//! The usage is what OpenAI's object says, else the sum over the results. It is billed as that many tokens of the model at its
-//! price: a vendor's discount for batches is in no price list.
+//! The usage is that of OpenAI's object, else the sum over the results. It costs the usual price of the model: no price list
+//! has a vendor's discount for batches.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,8 +13,8 @@ const STORED: [&str; 6] = [
     "text/markdown",
 ];
 
-/// Returns the type under which a file is stored: the one that its part names, or if that says nothing the one of its
-/// file name. `None` when it is not accepted.
+/// Returns the type under which a file is stored, from the type of its part or, if that says nothing, from its name. `None`
+/// if the type is not accepted.
 pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> {
     let said = said.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if said.is_empty() || said == "application/octet-stream" {

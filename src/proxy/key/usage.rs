@@ -104,8 +104,8 @@ async fn all_usage(proxy: &Proxy, caller: &Caller) -> store::Result<TotalUsage> 
     })
 }
 
-/// Returns the most that the key may have cost in total without being refused: its limit, or what it has used plus what
-/// is left of a budget for all models, whichever is less.
+/// Returns the total cost at which the key is refused: its limit or, if that is less, its cost so far plus the rest of a budget
+/// for all models.
 fn hard_limit(key: &Key, now: Millis) -> Option<Usd> {
     let used = key.live.used_cost();
     let of_budgets = key.limits.iter().flat_map(|limits| &limits.budgets).filter_map(|budget| {

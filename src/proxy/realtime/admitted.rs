@@ -27,7 +27,7 @@ pub(super) struct Response {
 
 /// The admitted responses of a conversation.
 pub(super) struct Admitted {
-    /// Those that nobody asks for: that of the opening, and those that the upstream refused. The next ones take their place.
+    /// Admissions that no response uses: that of the opening, and those of refused responses. The next responses use them.
     idle: Vec<Response>,
     /// Those that the client has asked for, oldest first.
     asked: VecDeque<Response>,

@@ -20,7 +20,7 @@ use crate::proxy::socket_opener::SocketOpener;
 
 /// The surface whose headers and errors it shares.
 const SURFACE: Dialect = Dialect::Audio;
-/// The protocol that clients offer, and the prefix of the one in which browsers, which can send no headers, put their key.
+/// The protocol that clients offer. Browsers cannot send headers: they offer a second protocol, of this prefix and their key.
 const PROTOCOL: &str = "realtime";
 const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
 

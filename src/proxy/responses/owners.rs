@@ -1,12 +1,12 @@
 //! Which key owns an answer that its upstream stores, an item of one, or a conversation that the upstream keeps.
 //!
-//! Many keys share an account, and its upstream would let each go on from the answers of all, and refer to their items. So
-//! the ids that a key was given are bound to it, and no upstream is sent an id that another key was given. An id that was
-//! given to nobody here passes for the proxy token, whose holder owns the accounts, and where no other key can use the
-//! account. A conversation (`conv_…`) is made elsewhere, and is bound to the key that first goes on in it.
+//! Many keys share an account, and its upstream would let each go on from the answers of all. So an id belongs to the key that
+//! received it, and no other key's request with it goes upstream. An id that nobody received here passes in two cases: for
+//! the proxy token, because its holder owns the accounts, and where no other key can use the account. A conversation
+//! (`conv_…`) is made elsewhere; it belongs to the first key that goes on in it.
 //!
-//! Memory holds the latest ids; older ones, and those of other instances or from before a restart, are in the database,
-//! which is only asked about an id that memory does not know. An id that an upstream gives to several keys belongs to none.
+//! Memory holds the latest ids. The database holds all, also those of other instances and from before a restart; it is asked
+//! only about an id that memory does not know. If an upstream gives one id to several keys, it belongs to none.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

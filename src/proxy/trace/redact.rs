@@ -1,8 +1,8 @@
 //! Hides credentials, in whatever form, in the texts that are reported and stored about a request. In a debug trace:
 //!
 //! - Headers pass by an allow-list: the value of any other header is hidden.
-//! - Texts lose every secret the gateway knows of this call (also percent-encoded and in base64), the
-//!   values of members whose name says that they authenticate, and words that look like keys.
+//! - Texts lose every secret that the gateway knows of this call, also percent-encoded and in base64. They lose the values of
+//!   members with the name of a credential, and words that look like keys.
 //! - Texts longer than the operator asked for are cut at a character boundary, after all that.
 
 use hyper::HeaderMap;
@@ -144,8 +144,7 @@ fn is_shown(name: &HeaderName) -> bool {
         )
 }
 
-/// Hides string values of members whose name says that they authenticate, in JSON that may be cut off, or in events with
-/// JSON.
+/// Hides the texts in members with the name of a credential. The JSON may be cut off, or stand in events.
 fn without_named(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

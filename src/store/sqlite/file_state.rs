@@ -1,10 +1,9 @@
 //! Detects whether a database that looks new has been in use.
 //!
-//! An empty file is what a first start begins with, but also what an interrupted copy, a full disk or a mistake
-//! leaves of a database. SQLite takes it for a new one and deletes the write-ahead log beside it, and it
-//! silently ignores a log without a valid header. So a database in use leaves a mark in its lock file, and when
-//! that mark, or a log beside the file, shows that there was more, the start is refused. A log without a committed
-//! transaction shows nothing: a first start that is killed leaves one.
+//! A first start begins with an empty file. An interrupted copy, a full disk or a mistake leaves an empty file, too. SQLite
+//! takes it for a new database: it deletes the write-ahead log beside it, or silently ignores one without a valid header. So a
+//! database in use has a mark in its lock file. The start is refused if that mark, or a log beside the file, shows that there
+//! was more. A log without a committed transaction shows nothing: a killed first start leaves one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -114,7 +114,7 @@ impl Recorder {
         self.used()
     }
 
-    /// Returns the statements that add to the days of the key that pays for a row that was counted before.
+    /// Returns the statements that correct the days of the key that pays for a row. The row was counted before.
     pub(in crate::store) fn key_correction(&mut self, row: &RowName, more: &Correction) -> Vec<Statement> {
         self.key_days.correct(row, more);
         self.key_days.take()

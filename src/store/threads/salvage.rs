@@ -57,7 +57,7 @@ impl Salvage {
 }
 
 impl<T> NotWritten<T> {
-    /// Returns the pieces for another attempt, and those that are refused: of a database that is well, all that failed.
+    /// Returns the pieces for another attempt, and those that are refused. If the database works, all failed pieces are.
     pub(super) fn part(self, is_well: bool) -> (Vec<T>, Vec<(T, Error)>) {
         let (refused, doubtful): (Vec<_>, Vec<_>) =
             self.failed.into_iter().partition(|(_, error)| is_well || is_refusal(error));
@@ -96,7 +96,7 @@ pub(super) fn join(pieces: Vec<Piece>) -> Vec<Statement> {
     statements
 }
 
-/// Builds a change that leaves nothing behind, which only a database that fails does not make.
+/// Builds a change that leaves nothing behind. It fails only if the database does.
 pub(super) fn trial() -> [Statement; 2] {
     let name = format!("{} trial", crate::uuid::v4());
     let insert = "INSERT INTO writer_marks (writer, number, written_at) VALUES (?, 0, 0)";

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use crate::routing::Secret;
 use crate::time::Millis;
 
-/// Tokens and the identity of their account. After a renewal only what the provider said anew is there: what is absent
-/// stays as it was.
+/// Tokens and the identity of their account. After a renewal it has only what the provider sent; absent values stay as they
+/// were.
 #[derive(Clone, Debug)]
 pub struct Grant {
     pub access_token: Secret,

@@ -203,10 +203,10 @@ pub enum SessionModels {
 // === impl Balance ===
 
 impl Balance {
-    /// Returns the balance without amounts that cannot be meant.
+    /// Returns the balance without unbelievable amounts.
     ///
     /// # Errors
-    /// When what is left or what was used is such an amount.
+    /// Fails if the balance itself, the used amount or the quota is unbelievable.
     pub(super) fn believed(self) -> Result<Self, SiteError> {
         if ![self.balance, self.used, self.quota].into_iter().all(Usd::is_believable) {
             return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not an amount of money"));

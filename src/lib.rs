@@ -10,8 +10,7 @@
 //! doctor       switchyard doctor: finds what is wrong with an installation
 //! cli, demo    switchyard [serve] | desktop | health | doctor | demo | deploy-helper | import | export | backup | restore |
 //!              migrate
-//! lifecycle    the running service: sockets, signals, the stop in reverse order
-//! greeting     the log lines of a start: addresses, unsafe settings, the next step
+//! lifecycle    the running service: sockets, signals, the log lines of a start, the stop in reverse order
 //! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order
 //! ── faces: core < jobs < proxy < admin < service, each with its own state ─────────
@@ -42,7 +41,6 @@
 //! background   work that outlives its caller: owned, stopped with the process, its panics contained
 //! fence        the lease under which a job is done, passed along with its work
 //! codings      decoders of gzip, deflate, br and zstd, for compressed requests and responses
-//! id_map, name_map   maps whose copies share their common entries
 //! make_room    a bound for maps that clients and upstreams fill
 //! site_headers custom headers of a site, in the form in which they are stored
 //! site_url     addresses of sites, in the form in which they are stored and compared
@@ -51,7 +49,7 @@
 //! credential_names  tells by the name of a header or member whether it holds a credential
 //! unfinished   files that are being written and directories of temporary files; what killed processes have left of them
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, fragments, pongs
-//! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
+//! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map
 //! byte_order_mark  the mark that may stand before UTF-8 text
 //! subslice     the place of a slice in the text that it was cut from
 //! one_line     makes texts of unknown origin fit for one line
@@ -84,10 +82,8 @@ pub(crate) mod error_words;
 pub(crate) mod fast_map;
 pub(crate) mod fence;
 pub(crate) mod flight;
-pub(crate) mod greeting;
 pub(crate) mod hex;
 pub mod http;
-pub(crate) mod id_map;
 pub mod idle_thread;
 pub(crate) mod ids;
 pub(crate) mod jobs;
@@ -100,7 +96,6 @@ pub(crate) mod make_room;
 pub(crate) mod mask;
 pub(crate) mod metrics;
 pub(crate) mod money;
-pub(crate) mod name_map;
 pub(crate) mod networks;
 pub(crate) mod notify;
 pub(crate) mod one_line;
@@ -121,5 +116,4 @@ pub(crate) mod time;
 pub(crate) mod unfinished;
 pub mod upstream;
 pub(crate) mod uuid;
-pub(crate) mod wake_flag;
 pub(crate) mod websocket;

@@ -1,5 +1,7 @@
 //! The running service: it listens, answers and runs its jobs until a signal or a reset, and stops in reverse order.
 
+mod greeting;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -13,7 +15,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
 use crate::config::Config;
-use crate::greeting;
 use crate::http::server::{self, ServerOptions};
 use crate::http::tls::Tls;
 use crate::jobs;

@@ -102,7 +102,7 @@ impl Drop for HeldHead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wake_flag::WakeFlag;
+    use crate::http::wake_flag::WakeFlag;
 
     #[test]
     fn the_oldest_heads_make_room_for_the_others() {

@@ -13,7 +13,7 @@
 //! | `event_stream`, `file_body` | answers of server-sent events; answers from files |
 //! | `connection_state`, `wire_body` | state shared by a stream and its requests; a body on its connection |
 //! | `unread`, `upgrade` | the unread rest of a body; another protocol after the answer |
-//! | `stop` | how far the stop of the server has come |
+//! | `stop`, `wake_flag` | how far the stop of the server has come; a waker that knows whether its task waits |
 //! | `too_many` | the refusals of rate limits, alike on every surface |
 //! | `bearer`, `origin`, `cors` | tokens in headers; the origin of a browser's request; cross-origin rules |
 //! | `websocket` | WebSockets |
@@ -46,6 +46,7 @@ pub mod tls;
 mod too_many;
 mod unread;
 mod upgrade;
+mod wake_flag;
 pub mod websocket;
 pub mod wire_body;
 

@@ -37,10 +37,10 @@ use super::stream::ClientStream;
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::upgrade::{Upgrade, UpgradeSlot};
+use super::wake_flag::{InnerFlag, WakeFlag};
 use super::wire_body::WireBody;
 use crate::logging::ThrottledWarning;
 use crate::open_files;
-use crate::wake_flag::{InnerFlag, WakeFlag};
 
 /// The longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -24,6 +24,7 @@
 //! rebuild      which routes and channels should exist, given what accounts offer
 //! unit         several accounts that serve as one channel
 //! brands       the maker of a model, by the model's name
+//! id_map, name_map  maps whose copies share their common entries
 //! ```
 //!
 //! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what requests change lives
@@ -38,8 +39,10 @@ pub mod failure;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod health;
+mod id_map;
 pub mod limit_windows;
 pub mod live;
+mod name_map;
 pub mod origin;
 pub mod pattern;
 pub mod policy;

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::eligibility::{RouteRequest, SelectionQuery};
+use super::id_map::IdMap;
+use super::name_map::NameMap;
 use super::policy::Policy;
 use super::route::{Channel, Route, RouteMode, UnitRole, serving};
 use super::score::Weights;
 use super::site::Site;
-use crate::id_map::IdMap;
 use crate::ids::{RouteId, SiteId};
-use crate::name_map::NameMap;
 use crate::time::Millis;
 
 /// All routes and sites, indexed for requests.

@@ -42,6 +42,7 @@ use crate::upstream::{
 };
 
 use super::headers;
+use super::held_body::HeldBody;
 use super::retry::token_refusal::TokenRefusal;
 
 mod consequences;
@@ -251,16 +252,15 @@ impl Failure {
         failure
     }
 
-    /// Builds the failure for a status outside 2xx. `upstream` are the headers of the answer, `body` is its body, `complete`
-    /// whether that is all of it.
+    /// Builds the failure for a status outside 2xx, from the headers and the body of the answer.
     pub(super) fn status(
         status: u16,
         path: &str,
         upstream: &AnswerHeaders,
-        body: Bytes,
-        complete: bool,
+        body: HeldBody,
         now: Millis,
     ) -> Self {
+        let HeldBody { bytes: body, is_whole } = body;
         let mut error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
         let header = |name| upstream.get(name).and_then(|value| std::str::from_utf8(value).ok());
@@ -276,13 +276,13 @@ impl Failure {
         error.retry_after = error.retry_after.or(until);
         let progress = ExchangeProgress::whole(ReplyKind::of_status(status));
         let token_refusal = TokenRefusal::of(status, upstream, &body);
-        let body = complete.then_some(body);
+        let body = is_whole.then_some(body);
         let stated = Self::stating(Kind::Status, status, error);
         Self { progress, text, recovers_at, body, token_refusal, ..stated }.answered_with(upstream)
     }
 
     /// Sets when the channel works again, unless the upstream itself has named a time.
-    pub(super) fn or_recovers_at(self, at: Option<i64>) -> Self {
+    pub(super) fn or_recovers_at(self, at: Option<Millis>) -> Self {
         Self { recovers_at: self.recovers_at.or(at), ..self }
     }
 
@@ -293,7 +293,7 @@ impl Failure {
             return Self::judged(format!("[upstream:{path}] The upstream opened no WebSocket"));
         };
         let status = status.as_u16();
-        let failure = Self::status(status, path, &headers, body, is_whole, now);
+        let failure = Self::status(status, path, &headers, HeldBody { bytes: body, is_whole }, now);
         let lacks_surface = matches!(status, 200..=399 | 426) || failure.lacks_path();
         Self { lacks_surface, ..failure }
     }

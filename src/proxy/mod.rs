@@ -43,7 +43,7 @@
 //! | `pipeline`, `client_answer` | the steps in their order; their result |
 //! | `call_signatures` | signatures of tool calls that clients cannot carry |
 //! | `key` | the limits of the key that a call is made with; what its holder is told about usage |
-//! | `tail` | the end of an answer that is too long to be held |
+//! | `held_body`, `tail` | a body that is read up to a limit; the end of an answer that is too long to be held |
 //! | `cost` | what an answer cost |
 //! | `trace` | the debug trace of a call, without secrets |
 //! | `alerts` | alerts to the operator |
@@ -75,6 +75,7 @@ mod form_body;
 mod forms;
 mod gemini;
 mod headers;
+mod held_body;
 pub mod internal;
 mod key;
 mod media_type;

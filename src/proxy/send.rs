@@ -24,6 +24,7 @@ use super::attempt::Attempt;
 use super::compose::outgoing;
 use super::compose::{ComposedRequest, Delivery, UpstreamRoute};
 use super::failure::Failure;
+use super::held_body::HeldBody;
 use super::trace::record::Trace;
 use super::upstream_socket;
 
@@ -211,28 +212,30 @@ pub(super) async fn answered(
         return Ok((head, body));
     }
     let status = head.status.as_u16();
-    let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
+    let body = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
     let limits = limits.filter(|_| status == 429).map(|limits| limits.windows);
     if let Some(limits) = limits
-        && let Some(reset_at) = failure::usage_limit_reset(&body, now_ms())
+        && let Some(reset_at) = failure::usage_limit_reset(&body.bytes, now_ms())
     {
         limits.note_reached(reset_at, now_ms());
     }
     let full_until = limits.and_then(|limits| limits.full_until(now_ms()));
-    let failure = Failure::status(status, path, &head.headers, body, complete, now_ms());
+    let failure = Failure::status(status, path, &head.headers, body, now_ms());
     Err(failure.or_recovers_at(full_until))
 }
 
 /// Reads an object, which must be short.
 pub(super) async fn read_object(body: UpstreamBody) -> Result<Bytes, Failure> {
     match read_some(body, MAX_OBJECT, OBJECT_TIMEOUT).await {
-        (object, true) => Ok(object),
-        (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
+        HeldBody { bytes, is_whole: true } => Ok(bytes),
+        HeldBody { is_whole: false, .. } => {
+            Err(Failure::judged("the answer is too long or was cut off".to_owned()))
+        }
     }
 }
 
-/// Reads at most `limit` bytes of a body, and returns whether that was all of it.
-async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
+/// Reads at most `limit` bytes of a body.
+async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> HeldBody {
     let mut read = BytesMut::new();
     let all = async {
         while let Some(data) = body.data().await {
@@ -245,8 +248,8 @@ async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (B
         }
         true
     };
-    let complete = timeout(within, all).await.unwrap_or(false);
-    (read.freeze(), complete)
+    let is_whole = timeout(within, all).await.unwrap_or(false);
+    HeldBody { bytes: read.freeze(), is_whole }
 }
 
 #[cfg(test)]

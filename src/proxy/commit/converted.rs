@@ -119,10 +119,11 @@ impl StartedResponse<'_> {
         context: &ReplyContext,
         channel: &Channel,
     ) -> Result<Answer, Failure> {
-        let (held, complete) = self.hold(self.length(), MAX_CONVERTED).await?;
-        if !complete {
+        let held = self.hold(self.length(), MAX_CONVERTED).await?;
+        if !held.is_whole {
             return Err(Failure::too_long(MAX_CONVERTED));
         }
+        let held = held.bytes;
         let room = self.proxy.conversions.answer(held.len()).await;
         room.convert(|| self.convert(&held, context, channel)).map_err(|fault| self.judged(fault))
     }

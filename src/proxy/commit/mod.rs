@@ -41,6 +41,7 @@ use super::call::Call;
 use super::client_answer::ClientAnswer;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
+use super::held_body::HeldBody;
 use super::media_type::{is_event_stream, is_undecided, looks_like_events, looks_like_json};
 use super::operation::Operation;
 use super::send::Accepted;
@@ -206,13 +207,13 @@ impl<'a> StartedResponse<'a> {
         http_body::Body::size_hint(&self.accepted.body).exact().map(|rest| rest + self.first.len() as u64)
     }
 
-    /// Reads the answer up to `limit` bytes, and tells whether that is all. One chunk is the usual case, and needs no buffer.
-    async fn hold(&mut self, length: Option<u64>, limit: usize) -> Result<(Bytes, bool), Failure> {
+    /// Reads the answer up to `limit` bytes. One chunk is the usual case, and needs no buffer.
+    async fn hold(&mut self, length: Option<u64>, limit: usize) -> Result<HeldBody, Failure> {
         let first = std::mem::take(&mut self.first);
         if length.is_some_and(|length| length > limit as u64) {
-            return Ok((first, false));
+            return Ok(HeldBody::part(first));
         }
-        let Some(second) = self.accepted.next().await? else { return Ok((first, true)) };
+        let Some(second) = self.accepted.next().await? else { return Ok(HeldBody::whole(first)) };
         let begun = first.len() + second.len();
         self.accepted.timeouts.begin_whole();
         let mut buffer = BytesMut::with_capacity(length.map_or(2 * begun, |length| length as usize));
@@ -221,10 +222,10 @@ impl<'a> StartedResponse<'a> {
         while buffer.len() <= limit {
             match self.accepted.next().await? {
                 Some(more) => buffer.extend_from_slice(&more),
-                None => return Ok((buffer.freeze(), true)),
+                None => return Ok(HeldBody::whole(buffer.freeze())),
             }
         }
-        Ok((buffer.freeze(), false))
+        Ok(HeldBody::part(buffer.freeze()))
     }
 }
 

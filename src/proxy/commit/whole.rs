@@ -10,6 +10,7 @@ use crate::proxy::attempt::Attempt;
 use crate::proxy::client_answer::ClientAnswer;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers::SecretCheck;
+use crate::proxy::held_body::HeldBody;
 use crate::proxy::media_type::is_json;
 use crate::proxy::operation::Operation;
 use crate::proxy::redaction;
@@ -39,11 +40,11 @@ impl StartedResponse<'_> {
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
         let not_stored = self.not_stored();
 
-        let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
+        let HeldBody { bytes: mut held, is_whole } = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
-        if !complete {
+        if !is_whole {
             if let Err(fault) = judge::beginning(&held) {
                 return Err(self.uncommittable(attempt, Failure::judged(fault.message())));
             }
@@ -89,8 +90,8 @@ impl StartedResponse<'_> {
     ) -> Result<ClientAnswer, Uncommittable> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
-            Ok((held, true)) => redaction::of_object(held, &attempt.secrets()),
-            Ok((_, false)) => return Err(self.uncommittable(attempt, Failure::too_long(MAX_JUDGED))),
+            Ok(held) if held.is_whole => redaction::of_object(held.bytes, &attempt.secrets()),
+            Ok(_) => return Err(self.uncommittable(attempt, Failure::too_long(MAX_JUDGED))),
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
         let verdict = judge::object(self.accepted.dialect, &held);

@@ -1,6 +1,10 @@
 use super::*;
 use crate::upstream::WorkKind;
 
+fn whole(body: &'static [u8]) -> HeldBody {
+    HeldBody::whole(Bytes::from_static(body))
+}
+
 #[test]
 fn only_what_happened_up_there_is_the_fault_of_the_channel() {
     for (kind, is_fault) in [
@@ -24,8 +28,7 @@ fn what_may_have_been_carried_out_is_not_asked_for_again() {
     let unsent = || Failure::network(ErrorKind::Connect, "the cause", ExchangeProgress::UNSENT);
     let lost =
         || Failure::network(ErrorKind::Closed, "the cause", ExchangeProgress::whole(ReplyKind::Nothing));
-    let status =
-        |status| Failure::status(status, "/x", &AnswerHeaders::default(), Bytes::from_static(b"{}"), true, 0);
+    let status = |status| Failure::status(status, "/x", &AnswerHeaders::default(), whole(b"{}"), 0);
     let late = Failure::first_byte_timeout(Duration::from_secs(1));
     for (failure, [text_here, text_elsewhere, creation_here, creation_elsewhere]) in [
         (unsent(), [true; 4]),
@@ -52,8 +55,7 @@ fn a_wait_that_the_body_tells_is_when_the_channel_works_again() {
     const GOOGLE: &[u8] = br#"{"error":{"code":429,"message":"m","details":[{"retryDelay":"4415.5s"}]}}"#;
     const RESET: &[u8] = br#"{"error":{"type":"usage_limit_reached","message":"m","resets_at":61}}"#;
     for (body, at, wait) in [(GOOGLE, 4_416_500, 4_415_500), (RESET, 61_000, 60_000)] {
-        let failure =
-            Failure::status(429, "/x", &AnswerHeaders::default(), Bytes::from_static(body), true, 1_000);
+        let failure = Failure::status(429, "/x", &AnswerHeaders::default(), whole(body), 1_000);
         assert_eq!(failure.recovers_at, Some(at));
         assert_eq!(failure.error.retry_after, Some(Duration::from_millis(wait)), "told to the client, too");
     }

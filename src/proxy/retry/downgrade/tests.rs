@@ -2,17 +2,12 @@ use bytes::Bytes;
 
 use super::*;
 use crate::dialect::Dialect::{Chat, Completions, Gemini, Messages, Responses};
+use crate::proxy::held_body::HeldBody;
 use crate::upstream::AnswerHeaders;
 
 fn status(status: u16, body: &str) -> Failure {
-    Failure::status(
-        status,
-        "/v1/x",
-        &AnswerHeaders::default(),
-        Bytes::copy_from_slice(body.as_bytes()),
-        true,
-        0,
-    )
+    let body = HeldBody::whole(Bytes::copy_from_slice(body.as_bytes()));
+    Failure::status(status, "/v1/x", &AnswerHeaders::default(), body, 0)
 }
 
 #[test]

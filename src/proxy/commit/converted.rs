@@ -130,7 +130,7 @@ impl StartedResponse<'_> {
 
     fn convert(&self, held: &Bytes, context: &ReplyContext, channel: &Channel) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.dialect, self.call.shape.dialect);
-        if !self.own && [from, to].contains(&Dialect::Embeddings) {
+        if !self.is_own_dialect && [from, to].contains(&Dialect::Embeddings) {
             return self.embedded(held, context);
         }
         let rules = &self.call.settings.judge;
@@ -141,7 +141,7 @@ impl StartedResponse<'_> {
             .map(|events| convert::accumulated(from, from, events.as_bytes(), context).map_err(Fault::Error));
         let gathered = gathered.transpose()?;
         let held = gathered.as_ref().map_or(held, |answer| &answer.body);
-        if let Some(events) = events.filter(|_| self.own) {
+        if let Some(events) = events.filter(|_| self.is_own_dialect) {
             let usage = judge::reply(from, held, rules)?;
             let body = if self.call.envelope.stream { Bytes::from(events) } else { held.clone() };
             return Ok(Answer { body, usage, signatures: Vec::new() });

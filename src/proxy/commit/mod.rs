@@ -75,7 +75,7 @@ pub(super) async fn commit(
     attempt.first_byte();
     accepted.timeouts.first_byte = None;
     if call.shape.dialect == Dialect::Audio {
-        let answer = StartedResponse { proxy, call, accepted, first, own: true, answer_id: String::new() };
+        let answer = StartedResponse { proxy, call, accepted, first, is_own_dialect: true, answer_id: None };
         return Box::pin(answer.media(attempt)).await;
     }
     if is_undecided(&first) {
@@ -93,17 +93,17 @@ pub(super) async fn commit(
         first = first.slice(first.len() - unmarked.len()..);
     }
     let dialect = accepted.dialect;
-    let own = dialect == call.shape.dialect;
-    let is_named = !own && call.shape.dialect == Dialect::Responses;
-    let answer_id = if is_named { uuid::random_hex() } else { String::new() };
-    let answer = StartedResponse { proxy, call, accepted, first, own, answer_id };
+    let is_own_dialect = dialect == call.shape.dialect;
+    let is_named = !is_own_dialect && call.shape.dialect == Dialect::Responses;
+    let answer_id = is_named.then(uuid::random_hex);
+    let answer = StartedResponse { proxy, call, accepted, first, is_own_dialect, answer_id };
     match (call.envelope.stream, streams) {
         // Boxed, so that calls without a stream do not carry it.
         (true, true) => Box::pin(answer.stream(attempt)).await,
         (false, false) if call.operation == Operation::CreateVideo => {
             Box::pin(answer.created_video(attempt)).await
         }
-        (false, false) if own => answer.whole(attempt).await,
+        (false, false) if is_own_dialect => answer.whole(attempt).await,
         (true, false) if !dialect.is_answerable() => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
         _ => Box::pin(answer.converted(streams, attempt)).await,
@@ -133,9 +133,9 @@ struct StartedResponse<'a> {
     accepted: Box<Accepted>,
     first: Bytes,
     /// Whether the upstream speaks the client's dialect.
-    own: bool,
-    /// The id for an answer that is converted to the responses dialect; else empty.
-    answer_id: String,
+    is_own_dialect: bool,
+    /// The id for an answer that is converted to the responses dialect.
+    answer_id: Option<String>,
 }
 
 impl<'a> StartedResponse<'a> {
@@ -154,7 +154,7 @@ impl<'a> StartedResponse<'a> {
     fn reply_context(&self, model: &str) -> impl Future<Output = ReplyContext> + use<'a> {
         let (proxy, call) = (self.proxy, self.call);
         let (known, model) = (self.accepted.reply_context.as_deref().cloned(), model.to_owned());
-        let answer_id = Some(self.answer_id.clone()).filter(|id| !id.is_empty());
+        let answer_id = self.answer_id.clone();
         async move {
             let read = || {
                 convert::context_of(call.shape.dialect, std::str::from_utf8(&call.body).unwrap_or_default())

@@ -19,13 +19,12 @@ const MAX_WAIT_FOR_RECORD: Duration = Duration::from_millis(250);
 impl StartedResponse<'_> {
     /// Whether a client may go on from this answer although its upstream does not keep it.
     fn is_not_stored_upstream(&self) -> bool {
-        self.call.shape.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
+        self.call.shape.dialect == Dialect::Responses && (!self.is_own_dialect || self.accepted.keeps_nothing)
     }
 
     /// Marks such an answer to be stored here under an id of ours. A converted answer is already written with that id.
     pub(super) fn not_stored(&self) -> Option<UnstoredAnswer> {
-        let answer_id = || (!self.own).then(|| self.answer_id.clone());
-        self.is_not_stored_upstream().then(|| UnstoredAnswer { answer_id: answer_id() })
+        self.is_not_stored_upstream().then(|| UnstoredAnswer { answer_id: self.answer_id.clone() })
     }
 
     /// Binds an answer that its upstream stores to this channel: no other channel can go on from it. The returned future ends
@@ -47,7 +46,7 @@ impl StartedResponse<'_> {
                     && !self.is_not_stored_upstream()
             }
             Dialect::Messages => {
-                call.envelope.thread != Thread::None && self.own && !self.accepted.keeps_nothing
+                call.envelope.thread != Thread::None && self.is_own_dialect && !self.accepted.keeps_nothing
             }
             _ => false,
         };

@@ -22,7 +22,7 @@ impl<'a> StartedResponse<'a> {
     /// Commits a stream: it is held until it has shown something that a client would miss.
     pub(super) async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let (client, dialect) = (self.call.shape.dialect, self.accepted.dialect);
-        let mut held = if self.own {
+        let mut held = if self.is_own_dialect {
             HeldStream::passed(dialect, attempt.counts_text(), self.is_repairable())
         } else {
             HeldStream::converted(self.converter(attempt.model()).await, attempt.counts_text())
@@ -87,7 +87,7 @@ impl<'a> StartedResponse<'a> {
     /// Whether missing events may be added to the stream, which must be in the client's own dialect. A stream made in the
     /// background is replayed by its site, event by event with the site's numbers.
     fn is_repairable(&self) -> bool {
-        self.own && !self.call.envelope.in_background
+        self.is_own_dialect && !self.call.envelope.in_background
     }
 
     /// Builds the converter that writes a stream in the client's dialect, from its first event on.

@@ -72,7 +72,7 @@ pub(super) async fn serve_body(
     caller: Caller,
 ) -> Response {
     let timer = request.first_output_timer.clone();
-    // An answer as one JSON array is made of its events later, without comments.
+    // An answer as one JSON array is made of its events later, and has no comments to replace.
     let has_blank_heartbeats = blank_heartbeats::are_needed(kind.dialect, &request.headers)
         && request.query.get("alt").as_deref() == Some("sse");
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
@@ -206,9 +206,8 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
     for number in 0..attempts {
         let mut picked = pick(proxy, call, &tried).await;
         if number == 0 && matches!(picked, Picked::Nothing(_)) && has_no_channel(&proxy.core, call) {
-            // A model that is not known here may be new upstream, or its list could not be read when it was last asked for:
-            // look once, bounded and shared.
-            // Boxed, because it is rare and large.
+            // The model may be new upstream, or the list that has it could not be read last time. Asking again is bounded and
+            // shared by all calls. Boxed, because it is rare and large.
             Box::pin(refresh::refresh_for_unknown_model(&proxy.jobs)).await;
             picked = pick(proxy, call, &tried).await;
         }
@@ -312,6 +311,7 @@ fn is_offered_by_none(core: &Core, call: &Call) -> bool {
     serving.peek().is_some() && serving.all(|channel| !offers(channel))
 }
 
+/// Returns the whole seconds until a time, at least one.
 fn seconds_until(at: i64) -> i64 {
     (at - now_ms() + 999).div_euclid(1000).max(1)
 }

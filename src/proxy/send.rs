@@ -76,19 +76,28 @@ impl Accepted {
 
 /// The bounds of waits: the first-byte deadline when there is one, and always an idle limit.
 pub(super) struct Timeouts {
-    pub(super) first_byte: Option<(Instant, Duration)>,
+    pub(super) first_byte: Option<FirstByteLimit>,
     pub(super) idle: Duration,
     /// The time by which an answer that is held must be complete.
     pub(super) whole: Option<Instant>,
     pub(super) timer: ReusableTimer,
 }
 
+/// The longest wait for the first byte of an answer's body.
+#[derive(Clone, Copy)]
+pub(super) struct FirstByteLimit {
+    deadline: Instant,
+    /// The time from the request to the deadline.
+    total: Duration,
+}
+
 impl Timeouts {
     /// Builds the timeouts from the operator's settings.
     pub(super) fn of(proxy: &Proxy, settings: &Settings, timer: ReusableTimer) -> Self {
-        let first_byte = settings.first_byte_timeout;
+        let total = settings.first_byte_timeout;
         Self {
-            first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
+            first_byte: (!total.is_zero())
+                .then(|| FirstByteLimit { deadline: Instant::now() + total, total }),
             idle: proxy.core.config.proxy.stream_idle_timeout,
             whole: None,
             timer,
@@ -115,7 +124,7 @@ impl Timeouts {
     /// Returns when a wait that begins now ends, at most `limit` from now.
     fn deadline(&self, limit: Duration) -> Instant {
         match (self.first_byte, self.whole) {
-            (Some((deadline, _)), _) => deadline,
+            (Some(first_byte), _) => first_byte.deadline,
             (None, None) => Instant::now() + limit,
             (None, Some(whole)) => whole.min(Instant::now() + limit),
         }
@@ -128,7 +137,7 @@ impl Timeouts {
 
     fn timed_out(&self, limit: Duration) -> Failure {
         match (self.first_byte, self.whole) {
-            (Some((_, total)), _) => Failure::first_byte_timeout(total),
+            (Some(first_byte), _) => Failure::first_byte_timeout(first_byte.total),
             (None, Some(whole)) if whole <= Instant::now() => Failure::never_whole(WHOLE_TIMEOUT),
             _ => Failure::silence(limit),
         }

@@ -25,7 +25,9 @@ use crate::ids::{AccountId, ChannelId, EndpointId, MemberId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
-pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, CooldownPhase, CountersOf, StoredRest, Trial};
+pub use channel::{
+    ChannelDelta, ChannelLive, ChannelTotals, CooldownPhase, CountersOf, StoredCooldown, Trial,
+};
 pub use endpoint::{EndpointLive, EndpointState};
 
 /// All live values by id. Clients' requests lock only `rotations`; the rest is locked by builds of snapshots, jobs and the

@@ -68,7 +68,7 @@ pub use eligibility::SelectionQuery;
 pub use health::{FailureWeight, SiteHealth};
 pub use live::{
     ChannelDelta, ChannelLive, ChannelTotals, CooldownPhase, CountersOf, EndpointLive, EndpointState,
-    LiveTable, StoredRest, Trial,
+    LiveTable, StoredCooldown, Trial,
 };
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::{ModelPattern, bare_name, norm};

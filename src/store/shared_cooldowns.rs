@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::sql::{Statement, Value, placeholders};
 use super::{Result, Store};
 use crate::ids::{ChannelId, EndpointId, MemberId};
-use crate::routing::{LiveTable, StoredRest};
+use crate::routing::{LiveTable, StoredCooldown};
 use crate::time::Millis;
 
 /// How far back changes are read again, in milliseconds, to find those that were committed late.
@@ -100,7 +100,7 @@ const TABLES: [Table; 3] = [
 struct ChangedRow {
     id: i64,
     changed_at: Millis,
-    stored: StoredRest,
+    stored: StoredCooldown,
 }
 
 /// Returns the rows changed since `since`.
@@ -114,8 +114,8 @@ async fn changed(store: &Store, table: &Table, since: Millis) -> Result<Vec<Chan
     store
         .rows(sql, vec![since.into()], |row| {
             let (id, changed_at) = (row.int()?, row.int()?);
-            let stored = StoredRest {
-                rested_at: row.int()?,
+            let stored = StoredCooldown {
+                cooled_at: row.int()?,
                 cleared_at: row.int()?,
                 cooldown_until: row.int()?,
                 provider_cooldown_until: row.int()?,

@@ -167,7 +167,7 @@ impl Candidate {
         let channel = one.channel;
         let (reason_code, reason) = reason(one, strategy);
         // The obstacle of a route unit is reported for its first member.
-        let resting =
+        let cooling =
             if one.obstacles.is_empty() { channel } else { serving(channel).first().unwrap_or(channel) };
         Self {
             channel_id: channel.id,
@@ -181,8 +181,8 @@ impl Candidate {
             recently_failed: one.recently_failed,
             avoided_by_recent_failure: matches!(one.place, SelectionStage::FailedLately),
             avoided_by_breaker: matches!(one.place, SelectionStage::BehindBreaker),
-            cooldown_until: resting.live.cooldown_until().map(time::iso),
-            limited_until: resting.live.limited_until().map(time::iso),
+            cooldown_until: cooling.live.cooldown_until().map(time::iso),
+            limited_until: cooling.live.limited_until().map(time::iso),
             probability: (one.share * 10_000.0).round() / 100.0,
             reason_code,
             reason,

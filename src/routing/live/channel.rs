@@ -111,16 +111,16 @@ pub struct ChannelDelta {
     pub cooldown_until: Option<Millis>,
     pub provider_cooldown_until: Option<Millis>,
     /// Whether the channel began to cool, or was answered or cleared, since the last write.
-    pub is_rest_changed: bool,
+    pub is_cooldown_changed: bool,
     /// When the cooldown began, and up to when cooldowns are over; 0 where unknown.
-    pub rested_at: Millis,
+    pub cooled_at: Millis,
     pub cleared_at: Millis,
 }
 
 /// A channel's cooldown, as the instances that share a database know it; 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoredRest {
-    pub rested_at: Millis,
+pub struct StoredCooldown {
+    pub cooled_at: Millis,
     pub cleared_at: Millis,
     pub cooldown_until: Millis,
     pub provider_cooldown_until: Millis,
@@ -340,7 +340,7 @@ impl ChannelLive {
     }
 
     /// Takes over the channel's cooldown as all instances that share the database know it.
-    pub fn follow(&self, stored: &StoredRest) {
+    pub fn follow(&self, stored: &StoredCooldown) {
         let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
         if self.cooled_at.load(Relaxed) <= cleared_at {
             for value in [&self.last_fail, &self.cooldown_until, &self.provider_cooldown_until] {
@@ -348,11 +348,11 @@ impl ChannelLive {
             }
             self.consecutive_fail.store(0, Relaxed);
         }
-        if stored.rested_at <= cleared_at {
+        if stored.cooled_at <= cleared_at {
             return;
         }
         self.cooldown_until.fetch_max(stored.cooldown_until, Relaxed);
-        if self.cooled_at.fetch_max(stored.rested_at, Relaxed) < stored.rested_at {
+        if self.cooled_at.fetch_max(stored.cooled_at, Relaxed) < stored.cooled_at {
             self.provider_cooldown_until.store(stored.provider_cooldown_until, Relaxed);
             self.last_fail.fetch_max(stored.last_fail, Relaxed);
             self.consecutive_fail.fetch_max(stored.consecutive_fail, Relaxed);
@@ -379,7 +379,7 @@ impl ChannelLive {
     /// Returns what has to be written now, and marks it as saved.
     pub fn take_delta(&self) -> ChannelDelta {
         self.dirty.lower();
-        let is_rest_changed = self.cooldown_unsaved.swap(false, SeqCst);
+        let is_cooldown_changed = self.cooldown_unsaved.swap(false, SeqCst);
         let totals = self.totals();
         ChannelDelta {
             of: self.of,
@@ -395,8 +395,8 @@ impl ChannelLive {
             last_fail: totals.last_fail,
             cooldown_until: totals.cooldown_until,
             provider_cooldown_until: totals.provider_cooldown_until,
-            is_rest_changed,
-            rested_at: self.cooled_at.load(Relaxed),
+            is_cooldown_changed,
+            cooled_at: self.cooled_at.load(Relaxed),
             cleared_at: self.cleared_at.load(Relaxed),
         }
     }

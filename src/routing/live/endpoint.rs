@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 
-use super::{StoredRest, advance, stamp};
+use super::{StoredCooldown, advance, stamp};
 use crate::ids::EndpointId;
 use crate::sync::{DirtyFlag, NewlyDirty, lock};
 use crate::time::Millis;
@@ -36,10 +36,10 @@ pub struct EndpointState {
     pub last_failed: Option<Millis>,
     pub last_failure_reason: Option<String>,
     /// When the address last began to cool, and up to when such cooldowns are cleared; 0 for never.
-    pub rested_at: Millis,
+    pub cooled_at: Millis,
     pub cleared_at: Millis,
     /// Whether the stored cooldown is out of date.
-    pub is_rest_changed: bool,
+    pub is_cooldown_changed: bool,
 }
 
 // === impl EndpointLive ===
@@ -49,7 +49,7 @@ impl EndpointLive {
         Self {
             id,
             cooldown_until: AtomicI64::new(state.cooldown_until.unwrap_or(0)),
-            cooled_at: AtomicI64::new(state.rested_at),
+            cooled_at: AtomicI64::new(state.cooled_at),
             cleared_at: AtomicI64::new(state.cleared_at),
             cooldown_unsaved: AtomicBool::new(false),
             last_selected: AtomicI64::new(state.last_selected.unwrap_or(0)),
@@ -108,16 +108,16 @@ impl EndpointLive {
     }
 
     /// Takes over the cooldown as all instances that share the database know it.
-    pub fn follow(&self, stored: &StoredRest) {
+    pub fn follow(&self, stored: &StoredCooldown) {
         let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
         if self.cooled_at.load(Relaxed) <= cleared_at {
             self.cooldown_until.store(0, Relaxed);
         }
-        if stored.rested_at <= cleared_at {
+        if stored.cooled_at <= cleared_at {
             return;
         }
         self.cooldown_until.fetch_max(stored.cooldown_until, Relaxed);
-        self.cooled_at.fetch_max(stored.rested_at, Relaxed);
+        self.cooled_at.fetch_max(stored.cooled_at, Relaxed);
         self.last_failed.fetch_max(stored.last_fail, Relaxed);
         self.is_troubled.store(true, Relaxed);
     }
@@ -125,8 +125,8 @@ impl EndpointLive {
     /// Lowers the dirty flag and returns the state to write.
     pub fn take_state(&self) -> EndpointState {
         self.dirty.lower();
-        let is_rest_changed = self.cooldown_unsaved.swap(false, Relaxed);
-        EndpointState { is_rest_changed, ..self.state() }
+        let is_cooldown_changed = self.cooldown_unsaved.swap(false, Relaxed);
+        EndpointState { is_cooldown_changed, ..self.state() }
     }
 
     pub fn state(&self) -> EndpointState {
@@ -135,9 +135,9 @@ impl EndpointLive {
             last_selected: stamp(&self.last_selected),
             last_failed: stamp(&self.last_failed),
             last_failure_reason: self.reason().clone(),
-            rested_at: self.cooled_at.load(Relaxed),
+            cooled_at: self.cooled_at.load(Relaxed),
             cleared_at: self.cleared_at.load(Relaxed),
-            is_rest_changed: self.cooldown_unsaved.load(Relaxed),
+            is_cooldown_changed: self.cooldown_unsaved.load(Relaxed),
         }
     }
 

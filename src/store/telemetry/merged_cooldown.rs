@@ -9,12 +9,12 @@ use crate::time::Millis;
 pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String, Vec<Value>) {
     let mut set = format!("{}, {}", greatest("last_used_at"), greatest("last_selected_at"));
     let mut args = vec![of(delta.last_used), of(delta.last_selected)];
-    if !delta.is_rest_changed {
+    if !delta.is_cooldown_changed {
         return (set, args);
     }
-    let (rested, cleared) = (Value::Int(delta.rested_at), Value::Int(delta.cleared_at));
-    let over = [rested.clone(), cleared.clone()];
-    let (cooldown, until) = merged_cooldown(delta.rested_at, delta.cleared_at, delta.cooldown_until);
+    let (cooled, cleared) = (Value::Int(delta.cooled_at), Value::Int(delta.cleared_at));
+    let over = [cooled.clone(), cleared.clone()];
+    let (cooldown, until) = merged_cooldown(delta.cooled_at, delta.cleared_at, delta.cooldown_until);
     set += &format!(", {cooldown}");
     args.extend(until);
     let newest = |column: &str| {
@@ -28,16 +28,16 @@ pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String,
         newest("consecutive_fail_count")
     );
     args.extend(over.clone());
-    args.extend([rested.clone(), of(delta.provider_cooldown_until)]);
+    args.extend([cooled.clone(), of(delta.provider_cooldown_until)]);
     args.extend(over.clone());
-    args.extend([rested.clone(), i64::try_from(delta.consecutive_fail).unwrap_or(i64::MAX).into()]);
+    args.extend([cooled.clone(), i64::try_from(delta.consecutive_fail).unwrap_or(i64::MAX).into()]);
     set += &format!(
         ", last_fail_at = NULLIF(CASE WHEN {IS_OVER} THEN 0 ELSE GREATEST(COALESCE(last_fail_at, 0), ?) END, 0)"
     );
     args.extend(over);
     args.push(of(delta.last_fail));
     set += &format!(", {}, {}", greatest("rested_at"), greatest("cleared_at"));
-    args.extend([rested, cleared]);
+    args.extend([cooled, cleared]);
     if let Some(now) = dialect.now() {
         set += &format!(", rest_changed_at = {now}");
     }
@@ -48,10 +48,10 @@ pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String,
 pub(super) fn of_endpoint(dialect: SqlDialect, state: EndpointState) -> (String, Vec<Value>) {
     let mut set = greatest("last_selected_at");
     let mut args = vec![of(state.last_selected)];
-    if !state.is_rest_changed {
+    if !state.is_cooldown_changed {
         return (set, args);
     }
-    let (cooldown, until) = merged_cooldown(state.rested_at, state.cleared_at, state.cooldown_until);
+    let (cooldown, until) = merged_cooldown(state.cooled_at, state.cleared_at, state.cooldown_until);
     set += &format!(
         ", {cooldown}, last_failure_reason = CASE WHEN ? >= COALESCE(last_failed_at, 0) THEN ? \
          ELSE last_failure_reason END, {}, {}, {}",
@@ -61,7 +61,7 @@ pub(super) fn of_endpoint(dialect: SqlDialect, state: EndpointState) -> (String,
     );
     args.extend(until);
     args.extend([of(state.last_failed), state.last_failure_reason.into(), of(state.last_failed)]);
-    args.extend([Value::Int(state.rested_at), Value::Int(state.cleared_at)]);
+    args.extend([Value::Int(state.cooled_at), Value::Int(state.cleared_at)]);
     if let Some(now) = dialect.now() {
         set += &format!(", rest_changed_at = {now}");
     }
@@ -72,13 +72,13 @@ const CLEARED_AT: &str = "GREATEST(COALESCE(cleared_at, 0), ?)";
 const IS_OVER: &str = "GREATEST(COALESCE(rested_at, 0), ?) <= GREATEST(COALESCE(cleared_at, 0), ?)";
 
 /// Returns the assignment that merges two cooldowns: the later end, or none when both are over.
-fn merged_cooldown(rested: Millis, cleared: Millis, until: Option<Millis>) -> (String, Vec<Value>) {
+fn merged_cooldown(cooled: Millis, cleared: Millis, until: Option<Millis>) -> (String, Vec<Value>) {
     let sql = format!(
         "cooldown_until = NULLIF(CASE WHEN {IS_OVER} THEN 0 WHEN ? <= {CLEARED_AT} THEN COALESCE(cooldown_until, 0) \
          WHEN COALESCE(rested_at, 0) <= {CLEARED_AT} THEN ? ELSE GREATEST(COALESCE(cooldown_until, 0), ?) END, 0)"
     );
-    let (rested, cleared) = (Value::Int(rested), Value::Int(cleared));
-    let args = vec![rested.clone(), cleared.clone(), rested, cleared.clone(), cleared, of(until), of(until)];
+    let (cooled, cleared) = (Value::Int(cooled), Value::Int(cleared));
+    let args = vec![cooled.clone(), cleared.clone(), cooled, cleared.clone(), cleared, of(until), of(until)];
     (sql, args)
 }
 

@@ -27,17 +27,17 @@ const FREE_PROJECT: &str = "gen-lang-client-";
 /// Tiers of free users, whose requests run in a project of Google's. Users of the fallback tier have projects of their own.
 const FREE_TIERS: [&str; 3] = ["free", "free-tier", "legacy"];
 
-/// How often to ask whether something is done, and how long to rest in between.
+/// How often to ask whether something is done, and how long to wait in between.
 #[derive(Clone, Copy)]
 struct PollSchedule {
     asks: u32,
-    rest: Duration,
+    pause: Duration,
 }
 
-const WITH_PROJECT: PollSchedule = PollSchedule { asks: 6, rest: Duration::from_secs(5) };
-const WITHOUT_PROJECT: PollSchedule = PollSchedule { asks: 15, rest: Duration::from_secs(2) };
-const OF_ANTIGRAVITY: PollSchedule = PollSchedule { asks: 5, rest: Duration::from_secs(2) };
-const WHILE_ENABLING: PollSchedule = PollSchedule { asks: 10, rest: Duration::from_secs(1) };
+const WITH_PROJECT: PollSchedule = PollSchedule { asks: 6, pause: Duration::from_secs(5) };
+const WITHOUT_PROJECT: PollSchedule = PollSchedule { asks: 15, pause: Duration::from_secs(2) };
+const OF_ANTIGRAVITY: PollSchedule = PollSchedule { asks: 5, pause: Duration::from_secs(2) };
+const WHILE_ENABLING: PollSchedule = PollSchedule { asks: 10, pause: Duration::from_secs(1) };
 
 /// Returns the e-mail address of the account that a token is for.
 pub(super) async fn email_of(provider: &ProviderClient<'_>, token: &Secret) -> Result<String, TokenError> {
@@ -188,19 +188,19 @@ async fn onboard(
     tier: &str,
     metadata: &Value,
     project: Option<&str>,
-    patience: PollSchedule,
+    schedule: PollSchedule,
 ) -> Result<Option<Value>, TokenError> {
     let mut body = json!({"tierId": tier, "metadata": metadata});
     if let Some(project) = project {
         body["cloudaicompanionProject"] = json!(project);
     }
-    for ask in 1..=patience.asks {
+    for ask in 1..=schedule.asks {
         let answer = internal(provider, token, "onboardUser", &body).await?;
         if answer["done"] == true {
             return Ok(Some(answer));
         }
-        if ask < patience.asks {
-            sleep(patience.rest).await;
+        if ask < schedule.asks {
+            sleep(schedule.pause).await;
         }
     }
     Ok(None)
@@ -243,7 +243,7 @@ async fn wait_for_service(
             return Ok(());
         }
         if ask < WHILE_ENABLING.asks {
-            sleep(WHILE_ENABLING.rest).await;
+            sleep(WHILE_ENABLING.pause).await;
         }
     }
     Ok(())

@@ -138,10 +138,10 @@ where
                 }
             },
         };
-        let (options, handler, stop, heads) =
-            (options.clone(), handler_for(peer), stages.clone(), heads.clone());
+        let handler = handler_for(peer);
+        let shared = Shared { options: options.clone(), stop: stages.clone(), heads: heads.clone() };
         connections.spawn(async move {
-            if let Err(error) = connection(socket, peer, options, handler, stop, heads).await {
+            if let Err(error) = connection(socket, peer, handler, shared).await {
                 log::debug!("connection of {peer} ended: {error}");
             }
             drop(permit);
@@ -169,7 +169,7 @@ async fn requested(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stopping| *stopping).await);
 }
 
-/// What is told of connections that are not accepted, from time to time.
+/// Warnings about connections that are not accepted, each from time to time.
 #[derive(Default)]
 struct AcceptWarnings {
     full: ThrottledWarning,
@@ -206,13 +206,18 @@ fn reap(connections: &mut tokio::task::JoinSet<()>) {
     }
 }
 
+/// What a connection shares with the others of its server.
+struct Shared {
+    options: ServerOptions,
+    stop: watch::Receiver<StopStage>,
+    heads: Arc<UnfinishedHeads>,
+}
+
 async fn connection<H, F>(
     socket: TcpStream,
     peer: SocketAddr,
-    options: ServerOptions,
     handler: H,
-    mut stop: watch::Receiver<StopStage>,
-    heads: Arc<UnfinishedHeads>,
+    mut shared: Shared,
 ) -> io::Result<()>
 where
     H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
@@ -220,34 +225,28 @@ where
 {
     // Without it, the last small write of an answer waits for the client's delayed acknowledgement.
     socket.set_nodelay(true)?;
-    match &options.tls {
-        None => serve_http1(socket, peer, &options, handler, stop, heads).await,
+    match &shared.options.tls {
+        None => serve_http1(socket, peer, handler, shared).await,
         Some(tls) => {
             let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket));
             let stream = tokio::select! {
                 stream = handshake => {
                     stream.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "TLS handshake"))??
                 }
-                () = reached(&mut stop, StopStage::Draining) => return Ok(()),
+                () = reached(&mut shared.stop, StopStage::Draining) => return Ok(()),
             };
-            serve_http1(stream, peer, &options, handler, stop, heads).await
+            serve_http1(stream, peer, handler, shared).await
         }
     }
 }
 
-async fn serve_http1<S, H, F>(
-    stream: S,
-    peer: SocketAddr,
-    options: &ServerOptions,
-    handler: H,
-    stop: watch::Receiver<StopStage>,
-    heads: Arc<UnfinishedHeads>,
-) -> io::Result<()>
+async fn serve_http1<S, H, F>(stream: S, peer: SocketAddr, handler: H, shared: Shared) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
+    let Shared { options, stop, heads } = shared;
     let wire = Arc::new(ConnectionState::default());
     let upgrade_slot = UpgradeSlot::new(stop.clone(), wire.clone());
     let connection = Connection {

@@ -49,6 +49,20 @@ fn extra_roots(config: &Config) -> Result<Vec<CertificateDer<'static>>, StartErr
     })
 }
 
+/// Removes secrets that a reset or a former release has left in the database. A failure does not stop the start.
+async fn remove_left_secrets(store: &Store, bootstrap: Option<&Store>) {
+    for opened in bootstrap.into_iter().chain([store]) {
+        if let Err(error) = reset::wipe_if_due(opened).await {
+            log::error!(
+                "rows deleted by a reset may still be readable in the files of the database: {error}"
+            );
+        }
+    }
+    if let Err(error) = site_addresses::drop_user_info(store).await {
+        log::error!("passwords may still be in the addresses of sites: {error}");
+    }
+}
+
 /// Where a server keeps the data, joins the other instances that use it.
 async fn join_others(store: &Store, config: &Config, instance: &str) -> store::Result<Option<Presence>> {
     if !store.database().is_shared() {
@@ -69,16 +83,7 @@ impl Core {
         let config = config.into();
         let extra_roots = extra_roots(&config)?;
         let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
-        for opened in bootstrap.iter().chain([&store]) {
-            if let Err(error) = reset::wipe_if_due(opened).await {
-                log::error!(
-                    "rows deleted by a reset may still be readable in the files of the database: {error}"
-                );
-            }
-        }
-        if let Err(error) = site_addresses::drop_user_info(&store).await {
-            log::error!("passwords may still be in the addresses of sites: {error}");
-        }
+        remove_left_secrets(&store, bootstrap.as_ref()).await;
         let unreadable =
             |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
         let instance = crate::uuid::v4();

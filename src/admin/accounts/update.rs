@@ -163,7 +163,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     };
     // For a key account the list shows a blank access token: sending it back means that nothing was typed.
     match access_token.flatten() {
-        Some(key) if is_key && patch.api_token.is_none() && !is_shown_key(&key, before) => {
+        Some(key) if is_key && patch.api_token.is_none() && !is_stored_key(&key, before) => {
             patch.api_token = Some(Some(key));
         }
         Some(token) if !is_key => patch.access_token = Some(Some(token)),
@@ -232,7 +232,7 @@ fn set_status(
 }
 
 /// Whether the stored key was sent as the access token.
-fn is_shown_key(key: &Secret, before: &AccountRow) -> bool {
+fn is_stored_key(key: &Secret, before: &AccountRow) -> bool {
     before.api_token.as_ref() == Some(key)
 }
 

@@ -44,14 +44,6 @@ fn begin(client: &Caller) {
     assert_eq!(client.post(RESPONSES, &ask).expect(200)["status"], "queued");
 }
 
-/// Returns the tokens and requests that the key's budget has counted.
-#[track_caller]
-fn used(gateway: &Gateway) -> (u64, u64) {
-    let list = gateway.admin().get("/api/downstream-keys").expect(200);
-    let used = &list["items"][0]["budgets"][0]["used"];
-    (used["tokens"].as_u64().expect("tokens"), used["requests"].as_u64().expect("requests"))
-}
-
 #[test]
 fn what_a_response_in_the_background_uses_is_booked_once_on_its_key_whoever_reads_it_and_however_often() {
     let (gateway, upstream) = world();
@@ -59,14 +51,14 @@ fn what_a_response_in_the_background_uses_is_booked_once_on_its_key_whoever_read
     begin(&client);
     upstream.answer(ONE, Reply::json(200, &at("in_progress")));
     client.get(ONE).expect(200);
-    assert_eq!(used(&gateway), (0, 1), "it is still made");
+    assert_eq!(gateway.used_of_budget(), (0, 1), "it is still made");
     upstream.answer(ONE, Reply::json(200, &done()));
     for _ in 0..3 {
         assert_eq!(client.get(ONE).expect(200), done());
     }
     upstream.answer(&format!("{ONE}/cancel"), Reply::json(200, &done()));
     client.post(&format!("{ONE}/cancel"), &json!({})).expect(200);
-    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
     let refused = client.post(RESPONSES, &json!({"model": MODEL, "input": "More?"})).expect(429);
     assert_eq!(refused["error"]["code"], "key_over_budget");
     // The row of the request and the key holder's own usage say the same.
@@ -91,7 +83,7 @@ fn it_is_booked_by_a_stream_that_is_taken_up_and_by_one_that_the_client_left() {
     for _ in 0..2 {
         let told = client.get(&format!("{ONE}?stream=true&starting_after=4"));
         assert_eq!((told.status, told.text()), (200, events.concat()));
-        eventually("it is booked", || (used(&gateway) == (TOKENS, 1)).then_some(()));
+        eventually("it is booked", || (gateway.used_of_budget() == (TOKENS, 1)).then_some(()));
     }
 }
 
@@ -132,9 +124,9 @@ fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
     let ask = json!({"model": MODEL, "input": "x", "background": true, "stream": true});
     assert_eq!(client.post(RESPONSES, &ask).text(), events.concat());
     client.get(ONE).expect(200);
-    eventually("it is booked", || (used(&gateway) == (TOKENS, 1)).then_some(()));
+    eventually("it is booked", || (gateway.used_of_budget() == (TOKENS, 1)).then_some(()));
     client.get(ONE).expect(200);
-    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
 }
 
 #[test]
@@ -189,7 +181,7 @@ fn one_that_was_to_be_streamed_and_is_only_queued_is_told_as_begun_and_booked_wh
         assert_eq!(upstream.asked_for(RESPONSES).len(), 1);
         upstream.answer(ONE, Reply::json(200, &done()));
         assert_eq!(client.get(ONE).expect(200), done());
-        assert_eq!(used(&gateway), (TOKENS, 1));
+        assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
     }
 }
 
@@ -223,9 +215,9 @@ fn nobody_need_ask_for_it_and_it_is_booked_over_a_restart() {
     gateway.kill();
     upstream.answer(ONE, Reply::json(200, &done()));
     let gateway = gateway.restart();
-    eventually("the gateway has asked for it", || (used(&gateway) == (TOKENS, 1)).then_some(()));
+    eventually("the gateway has asked for it", || (gateway.used_of_budget() == (TOKENS, 1)).then_some(()));
     gateway.with_token(KEY).get(ONE).expect(200);
-    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
     assert_eq!(upstream.asked_for(ONE)[0].header("authorization"), Some("Bearer sk-upstream-key"));
 }
 
@@ -239,11 +231,11 @@ fn a_booking_that_fails_halfway_has_not_happened_and_is_made_up_for() {
     let database = gateway.home().database();
     database.run("ALTER TABLE usage_day RENAME TO usage_day_away");
     client.get(ONE).expect(200);
-    assert_eq!(used(&gateway), (0, 1));
+    assert_eq!(gateway.used_of_budget(), (0, 1));
     assert_eq!(database.number("SELECT COUNT(*) FROM proxy_background_responses"), 1, "nobody has taken it");
     database.run("ALTER TABLE usage_day_away RENAME TO usage_day");
     client.get(ONE).expect(200);
-    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
     assert_eq!(database.number("SELECT COUNT(*) FROM proxy_background_responses"), 0);
 }
 
@@ -278,7 +270,7 @@ fn one_that_is_deleted_is_stopped_and_booked_before() {
         _ => None,
     });
     client.delete(ONE).expect(200);
-    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
     let methods: Vec<String> = upstream
         .asked()
         .into_iter()

@@ -126,12 +126,6 @@ fn counted(gateway: &Gateway) -> Caller {
     key(gateway, "team", &json!({"budgets": [{"period": "day", "maxTokens": 1000}]}))
 }
 
-fn used(gateway: &Gateway) -> (u64, u64) {
-    let list = gateway.admin().get("/api/downstream-keys").expect(200);
-    let used = &list["items"][0]["budgets"][0]["used"];
-    (used["tokens"].as_u64().expect("tokens"), used["requests"].as_u64().expect("requests"))
-}
-
 #[test]
 fn a_batch_goes_to_one_account_with_its_file_under_the_name_of_the_model_there() {
     let (gateway, upstream) = world("openai", &[]);
@@ -268,7 +262,7 @@ fn a_batch_whose_client_leaves_while_it_is_made_is_made_once_and_kept() {
         let id = batch["id"].as_str().expect("an id");
         client.get(&format!("{path}/{id}")).expect(200);
         assert_eq!(upstream.asked_for(path).len(), 1, "{waits_at}");
-        eventually("it is counted", || (used(&gateway).1 == 1).then_some(()));
+        eventually("it is counted", || (gateway.used_of_budget().1 == 1).then_some(()));
     }
 }
 
@@ -369,13 +363,13 @@ fn what_a_batch_has_used_is_booked_once_on_its_key_from_its_results() {
     let (id, _) = create(&client, ASKED);
     let path = format!("{BATCHES}/{id}");
     client.get(&path).expect(200);
-    assert_eq!(used(&gateway), (0, 1), "it is still worked off");
+    assert_eq!(gateway.used_of_budget(), (0, 1), "it is still worked off");
     upstream.answer(UP, Reply::json(200, &openai("completed", Some("file-out1"))));
     let lines = Reply::bytes(200, "application/octet-stream", results(THERE));
     upstream.answer("/v1/files/file-out1/content", lines);
     for _ in 0..3 {
         client.get(&path).expect(200);
-        eventually("it is booked", || (used(&gateway) == (22, 1)).then_some(()));
+        eventually("it is booked", || (gateway.used_of_budget() == (22, 1)).then_some(()));
     }
     let row = gateway.wait_for_logs_of(BATCHES, 1)[0].clone();
     assert_eq!((&row["promptTokens"], &row["completionTokens"]), (&json!(14), &json!(8)), "{row}");
@@ -390,7 +384,7 @@ fn a_batch_that_ended_while_the_gateway_was_down_is_booked_at_its_start() {
     upstream.answer(UP, Reply::json(200, &done));
     gateway.wait_for_logs_of(BATCHES, 1);
     let gateway = gateway.restart();
-    eventually("it is booked", || (used(&gateway) == (22, 1)).then_some(()));
+    eventually("it is booked", || (gateway.used_of_budget() == (22, 1)).then_some(()));
     assert!(upstream.asked_for("/v1/files/file-out1/content").is_empty(), "its object says it");
 }
 
@@ -434,7 +428,7 @@ fn a_batch_of_messages_goes_to_one_account_and_its_results_come_from_here() {
     assert_eq!((asked.header("x-api-key"), asked.header("authorization")), (Some("sk-upstream-key"), None));
     let read = client.get(&format!("{path}/results"));
     assert_eq!((read.status, read.text()), (200, lines));
-    eventually("it is booked", || (used(&gateway) == (22, 1)).then_some(()));
+    eventually("it is booked", || (gateway.used_of_budget() == (22, 1)).then_some(()));
     let row = gateway.wait_for_logs_of(MESSAGES, 1)[0].clone();
     assert_eq!((&row["promptTokens"], &row["completionTokens"]), (&json!(14), &json!(8)), "{row}");
 }
@@ -500,7 +494,7 @@ fn a_batch_is_not_deleted_before_its_usage_is_booked() {
         gate.open();
         deleting.join().expect("it was deleted");
     });
-    assert_eq!(used(&gateway).0, 22, "tokens");
+    assert_eq!(gateway.used_of_budget().0, 22, "tokens");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
+use crate::support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, path_of_key, wire};
 
 const MODEL: &str = "model-keys";
 const KEY: &str = "sk-team-a-0123456789";
@@ -27,20 +27,9 @@ fn world() -> World {
 /// Creates the key [`KEY`] with these further fields; returns its item.
 #[track_caller]
 fn create(gateway: &Gateway, fields: &Value) -> Value {
-    let mut body = json!({"name": "team-a", "key": KEY});
-    for (name, value) in fields.as_object().expect("fields") {
-        body[name] = value.clone();
-    }
-    gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
-}
-
-fn path(item: &Value, rest: &str) -> String {
-    format!("/api/downstream-keys/{}{rest}", item["id"])
-}
-
-#[track_caller]
-fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
-    gateway.admin().put(&path(item, ""), fields).expect(200)["item"].clone()
+    let mut named = json!({"name": "team-a"});
+    named.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
+    gateway.create_key(KEY, &named)
 }
 
 /// Returns the item as the list shows it.
@@ -71,16 +60,16 @@ fn a_key_opens_the_door_until_something_bars_it() {
         (json!({"maxRequests": 1}), "key_over_requests"),
         (json!({"enabled": false, "expiresAt": "2020-01-01", "maxCost": 0}), "key_disabled"),
     ] {
-        change(&gateway, &item, &fields);
+        gateway.change_key(&item, &fields);
         let asked = upstream.asked_for("/v1/chat/completions").len();
         let error = client.chat(MODEL).expect(403);
         assert_eq!(error["error"]["code"], code, "{fields}: {error}");
         assert_eq!(client.get("/v1/models").expect(403)["error"]["code"], code);
         assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "{fields}: no upstream is asked");
-        change(&gateway, &item, &open);
+        gateway.change_key(&item, &open);
         client.get("/v1/models").expect(200);
     }
-    gateway.admin().delete(&path(&item, "")).expect(200);
+    gateway.admin().delete(&path_of_key(&item, "")).expect(200);
     assert_eq!(client.chat(MODEL).expect(403)["error"]["code"], "invalid_api_key");
     gateway.client().chat(MODEL).expect(200);
 }
@@ -92,7 +81,7 @@ fn a_key_without_lists_may_use_every_model_and_one_with_empty_lists_none() {
     let item = create(&gateway, &json!({}));
     assert_eq!(item["supportedModels"], json!(["*"]));
     client.chat(MODEL).expect(200);
-    change(&gateway, &item, &json!({"supportedModels": []}));
+    gateway.change_key(&item, &json!({"supportedModels": []}));
     let error = client.chat(MODEL).expect(403);
     assert_eq!(error["error"]["type"], "permission_error");
     assert_eq!(error["error"]["message"], format!("Model {MODEL} is not allowed for this key"));
@@ -112,7 +101,7 @@ fn a_model_list_permits_what_its_patterns_match() {
         (json!(["re:^odel"]), false),
         (json!("a, other-*"), false),
     ] {
-        change(&gateway, &item, &json!({"supportedModels": patterns}));
+        gateway.change_key(&item, &json!({"supportedModels": patterns}));
         let asked = upstream.asked_for("/v1/chat/completions").len();
         let answer = client.chat(MODEL);
         assert_eq!(answer.status, if allowed { 200 } else { 403 }, "{patterns}: {}", answer.text());
@@ -207,7 +196,7 @@ fn excluded_sites_and_credentials_are_passed_over() {
         json!({"excludedSiteIds": [site], "excludedCredentialRefs": []}),
         json!({"excludedSiteIds": [], "excludedCredentialRefs": credential}),
     ] {
-        change(&pair.gateway, &item, &fields);
+        pair.gateway.change_key(&item, &fields);
         let before = pair.second.asked_for("/v1/chat/completions").len();
         for _ in 0..5 {
             client.chat(Pair::MODEL).expect(200);
@@ -243,7 +232,7 @@ fn of_a_thousand_parallel_requests_exactly_the_limit_passes() {
     assert_eq!(passed, 500);
     assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 500);
     assert_eq!(listed(&gateway, &item)["usedRequests"], 500);
-    let reset = gateway.admin().post(&path(&item, "/reset-usage"), &json!({})).expect(200);
+    let reset = gateway.admin().post(&path_of_key(&item, "/reset-usage"), &json!({})).expect(200);
     assert_eq!((&reset["item"]["usedRequests"], &reset["item"]["usedCost"]), (&json!(0), &json!(0)));
     gateway.with_token(KEY).chat(MODEL).expect(200);
 }
@@ -275,7 +264,7 @@ fn what_a_key_used_survives_a_stop_to_the_request() {
     }
     // A smaller limit counts the requests used, not those reserved.
     gateway.with_token(KEY).chat(MODEL).expect(200);
-    change(&gateway, &item, &json!({"maxRequests": 5}));
+    gateway.change_key(&item, &json!({"maxRequests": 5}));
     gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(gateway.with_token(KEY).chat(MODEL).expect(403)["error"]["code"], "key_over_requests");
 }
@@ -291,7 +280,7 @@ fn the_usage_of_a_key_that_does_not_open_any_more_is_reset_like_any_other() {
     let gateway = gateway.restart();
     let admin = gateway.admin();
     assert_eq!(listed(&gateway, &item)["usedRequests"], 7);
-    let reset = admin.post(&path(&item, "/reset-usage"), &json!({})).expect(200)["item"].clone();
+    let reset = admin.post(&path_of_key(&item, "/reset-usage"), &json!({})).expect(200)["item"].clone();
     assert_eq!((&reset["usedRequests"], &reset["usedCost"]), (&json!(0), &json!(0)));
     let batch = json!({"ids": [item["id"], 999], "action": "resetUsage"});
     let answer = admin.post("/api/downstream-keys/batch", &batch).expect(200);
@@ -358,20 +347,20 @@ fn a_key_is_whole_in_its_creation_and_its_reveal_and_masked_elsewhere() {
     ] {
         assert_eq!(item[field], value, "{field}");
     }
-    assert_eq!(admin.get(&path(&item, "/value")).expect(200)["key"], KEY);
-    let echoed = change(&gateway, &item, &json!({"key": "sk-t****6789", "name": "renamed"}));
+    assert_eq!(admin.get(&path_of_key(&item, "/value")).expect(200)["key"], KEY);
+    let echoed = gateway.change_key(&item, &json!({"key": "sk-t****6789", "name": "renamed"}));
     assert_eq!((&echoed["name"], &echoed["key"]), (&json!("renamed"), &json!("sk-t****6789")));
     for answer in [
         admin.get("/api/downstream-keys"),
         admin.get("/api/downstream-keys/summary"),
-        admin.get(&path(&item, "/overview")),
-        admin.get(&path(&item, "/trend")),
-        admin.post(&path(&item, "/reset-usage"), &json!({})),
+        admin.get(&path_of_key(&item, "/overview")),
+        admin.get(&path_of_key(&item, "/trend")),
+        admin.post(&path_of_key(&item, "/reset-usage"), &json!({})),
     ] {
         answer.expect(200);
         assert!(!answer.text().contains(KEY), "{}", answer.text());
     }
-    assert_eq!(admin.get(&path(&item, "/value")).expect(200)["key"], KEY);
+    assert_eq!(admin.get(&path_of_key(&item, "/value")).expect(200)["key"], KEY);
 }
 
 #[test]
@@ -416,7 +405,7 @@ fn a_refused_change_names_the_field_and_changes_nothing() {
             "4714",
         ),
     ] {
-        let error = admin.put(&path(&item, ""), &fields).expect(400);
+        let error = admin.put(&path_of_key(&item, ""), &fields).expect(400);
         assert!(error["message"].as_str().is_some_and(|text| text.contains(field)), "{fields}: {error}");
     }
     let shown = listed(&gateway, &item);
@@ -433,7 +422,7 @@ fn a_refused_change_names_the_field_and_changes_nothing() {
 fn a_new_value_replaces_the_old_one_at_once_and_wins_over_the_global_token() {
     let World { gateway, upstream: _upstream, .. } = world();
     let item = create(&gateway, &json!({}));
-    change(&gateway, &item, &json!({"key": "sk-another-value"}));
+    gateway.change_key(&item, &json!({"key": "sk-another-value"}));
     gateway.with_token(KEY).chat(MODEL).expect(403);
     gateway.with_token("sk-another-value").chat(MODEL).expect(200);
     let same = json!({"name": "global", "key": PROXY_TOKEN, "enabled": false});
@@ -491,7 +480,7 @@ fn summary_overview_and_trend_show_what_a_key_did() {
     assert_eq!(client.chat(MODEL).status, 400);
     let rows = gateway.wait_for_logs(2);
     assert!(rows.iter().all(|row| row["status"] == "success" || row["status"] == "failed"), "{rows:?}");
-    let overview = admin.get(&path(&item, "/overview")).expect(200);
+    let overview = admin.get(&path_of_key(&item, "/overview")).expect(200);
     for range in ["last24h", "last7d", "all"] {
         let usage = &overview["usage"][range];
         for (field, value) in [
@@ -504,11 +493,11 @@ fn summary_overview_and_trend_show_what_a_key_did() {
         }
         assert!(usage["totalTokens"].as_i64().is_some_and(|tokens| tokens > 0));
     }
-    let trend = admin.get(&path(&item, "/trend?range=all&timeZone=Asia/Shanghai")).expect(200);
+    let trend = admin.get(&path_of_key(&item, "/trend?range=all&timeZone=Asia/Shanghai")).expect(200);
     assert_eq!((&trend["bucketSeconds"], &trend["timeZone"]), (&json!(86_400), &json!("Asia/Shanghai")));
     let start = trend["buckets"][0]["startUtc"].as_str().expect("a start");
     assert!(start.ends_with("T16:00:00.000Z"), "{start}");
-    assert_eq!(admin.get(&path(&item, "/trend")).expect(200)["bucketSeconds"], 3600);
+    assert_eq!(admin.get(&path_of_key(&item, "/trend")).expect(200)["bucketSeconds"], 3600);
     for (query, names) in [
         ("", vec!["idle", "team-a"]),
         ("?search=payROLL", vec!["team-a"]),

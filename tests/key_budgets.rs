@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::paths::CHAT;
-use crate::support::{Answer, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
+use crate::support::{Answer, Gateway, Reply, Request, Setup, Upstream, eventually, path_of_key, wire};
 
 const MODEL: &str = "model-budgets";
 const OTHER: &str = "other-model";
@@ -24,8 +24,7 @@ fn world_in(zone: &str) -> (Gateway, Upstream) {
 
 #[track_caller]
 fn create(gateway: &Gateway, budgets: Value) -> Value {
-    let body = json!({"name": "team", "key": KEY, "budgets": budgets});
-    gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
+    gateway.create_key(KEY, &json!({ "budgets": budgets }))
 }
 
 #[test]
@@ -42,15 +41,6 @@ fn a_call_that_a_full_disk_keeps_from_being_counted_is_told_so() {
     assert_eq!(answer.header("x-should-retry"), Some("false"));
     gateway.limit_file_size("unlimited");
     eventually("it is counted again", || (gateway.with_token(KEY).chat(MODEL).status == 200).then_some(()));
-}
-
-fn path(item: &Value, rest: &str) -> String {
-    format!("/api/downstream-keys/{}{rest}", item["id"])
-}
-
-#[track_caller]
-fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
-    gateway.admin().put(&path(item, ""), fields).expect(200)["item"].clone()
 }
 
 /// Returns the budgets as the list shows them.
@@ -122,8 +112,8 @@ fn a_budget_shows_what_is_used_of_it_and_when_it_resets() {
     assert!(used[1]["resetsAt"].is_string(), "its five hours have begun");
     // The shown budgets may be sent back.
     let item = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
-    assert_eq!(change(&gateway, &item, &json!({"budgets": used}))["budgets"], json!(used));
-    let reset = gateway.admin().post(&path(&item, "/reset-usage"), &json!({})).expect(200);
+    assert_eq!(gateway.change_key(&item, &json!({"budgets": used}))["budgets"], json!(used));
+    let reset = gateway.admin().post(&path_of_key(&item, "/reset-usage"), &json!({})).expect(200);
     assert_eq!(reset["item"]["budgets"][0]["used"], nothing);
     gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
@@ -149,10 +139,10 @@ fn a_budget_of_requests_holds_to_the_request_one_at_a_time() {
         gateway.with_token(KEY).get("/v1/models").expect(200);
         // A refused call is not counted anywhere, and a larger budget continues from the amount used.
         assert_eq!(budgets(&gateway)[0]["used"]["requests"], 3, "{period}");
-        change(&gateway, &item, &json!({"budgets": [{"period": period, "maxRequests": 4}]}));
+        gateway.change_key(&item, &json!({"budgets": [{"period": period, "maxRequests": 4}]}));
         gateway.with_token(KEY).chat(MODEL).expect(200);
         over(&gateway.with_token(KEY).chat(MODEL), &["maxRequests of 4"]);
-        gateway.admin().delete(&path(&item, "")).expect(200);
+        gateway.admin().delete(&path_of_key(&item, "")).expect(200);
     }
 }
 
@@ -243,9 +233,9 @@ fn cost_and_tokens_are_charged_when_they_are_known_and_refuse_the_next() {
         gateway.with_token(KEY).chat(MODEL).expect(200);
     }
     over(&gateway.with_token(KEY).chat(MODEL), &["week budget", "maxTokens of 220"]);
-    change(&gateway, &item, &json!({"budgets": [{"period": "week", "maxCost": "0.0004"}]}));
+    gateway.change_key(&item, &json!({"budgets": [{"period": "week", "maxCost": "0.0004"}]}));
     over(&gateway.with_token(KEY).chat(MODEL), &["week budget", "maxCost of 0.0004 USD"]);
-    change(&gateway, &item, &json!({"budgets": [{"period": "week", "maxCost": 0.1}]}));
+    gateway.change_key(&item, &json!({"budgets": [{"period": "week", "maxCost": 0.1}]}));
     gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(budgets(&gateway)[0]["used"]["tokens"], 330);
 }
@@ -442,7 +432,7 @@ fn of_several_budgets_that_are_used_up_the_one_that_resets_last_is_told() {
         let last = ends.max().expect("three budgets");
         assert_eq!(last == "does not reset", periods.contains(&"total"), "{shown:?}");
         over(&gateway.with_token(KEY).chat(MODEL), &[last]);
-        gateway.admin().delete(&path(&item, "")).expect(200);
+        gateway.admin().delete(&path_of_key(&item, "")).expect(200);
     }
 }
 
@@ -461,8 +451,8 @@ fn a_bad_budget_is_refused_with_what_is_wrong() {
         (json!([{"period": "day", "models": ["re:["]}]), "budgets[].models"),
         (json!("day"), "budgets"),
     ] {
-        let error = gateway.admin().put(&path(&item, ""), &json!({ "budgets": sent })).expect(400);
+        let error = gateway.admin().put(&path_of_key(&item, ""), &json!({ "budgets": sent })).expect(400);
         assert!(error["message"].as_str().is_some_and(|text| text.contains(word)), "{sent}: {error}");
     }
-    assert_eq!(change(&gateway, &item, &json!({"budgets": null}))["budgets"], json!(null));
+    assert_eq!(gateway.change_key(&item, &json!({"budgets": null}))["budgets"], json!(null));
 }

@@ -22,14 +22,7 @@ fn world() -> (Gateway, Upstream) {
 /// Creates the key with these limits; returns its item.
 #[track_caller]
 fn create(gateway: &Gateway, limits: Value) -> Value {
-    let mut body = json!({"name": "team", "key": KEY});
-    body.as_object_mut().expect("an object").extend(limits.as_object().expect("limits").clone());
-    gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
-}
-
-#[track_caller]
-fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
-    gateway.admin().put(&format!("/api/downstream-keys/{}", item["id"]), fields).expect(200)["item"].clone()
+    gateway.create_key(KEY, &limits)
 }
 
 /// Returns the whole seconds after which a refused client may try again.
@@ -58,7 +51,7 @@ fn limits_are_shown_as_they_were_set_and_cleared_by_null() {
     }
     let limits = json!({"maxConcurrency": 2, "requestsPerMinute": "60", "tokensPerMinute": 1000,
         "allowedIps": ["127.0.0.1", "10.0.0.0/8"]});
-    let item = change(&gateway, &plain, &limits);
+    let item = gateway.change_key(&plain, &limits);
     let shown = json!({"maxConcurrency": 2, "requestsPerMinute": 60, "tokensPerMinute": 1000,
         "allowedIps": ["127.0.0.1", "10.0.0.0/8"]});
     for (member, value) in shown.as_object().expect("an object") {
@@ -68,7 +61,7 @@ fn limits_are_shown_as_they_were_set_and_cleared_by_null() {
     let listed = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
     for (member, value) in shown.as_object().expect("an object") {
         assert_eq!(&listed[member], value, "{member}");
-        assert_eq!(change(&gateway, &item, &json!({ member: null }))[member], json!(null), "{member}");
+        assert_eq!(gateway.change_key(&item, &json!({ member: null }))[member], json!(null), "{member}");
     }
     for (limits, word) in [
         (json!({"maxConcurrency": -1}), "maxConcurrency"),
@@ -152,7 +145,7 @@ fn so_many_requests_pass_in_a_minute_however_many_come_at_once() {
     let shown = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
     assert_eq!(shown["usedRequests"], 20, "a refused call counts nowhere");
     gateway.with_token(KEY).get("/v1/models").expect(200);
-    change(&gateway, &item, &json!({"requestsPerMinute": 21}));
+    gateway.change_key(&item, &json!({"requestsPerMinute": 21}));
     gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(gateway.with_token(KEY).chat(MODEL).status, 429);
     gateway.client().chat(MODEL).expect(200);
@@ -264,10 +257,10 @@ fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
         }
     }
     assert_eq!(upstream.asked_for(CHAT).len(), 3);
-    change(&gateway, &item, &json!({"allowedIps": "127.0.0.1"}));
+    gateway.change_key(&item, &json!({"allowedIps": "127.0.0.1"}));
     gateway.with_token(KEY).chat(MODEL).expect(200);
-    change(&gateway, &item, &json!({"allowedIps": ["::1"]}));
+    gateway.change_key(&item, &json!({"allowedIps": ["::1"]}));
     gateway.with_token(KEY).chat(MODEL).expect(200);
-    change(&gateway, &item, &json!({"allowedIps": []}));
+    gateway.change_key(&item, &json!({"allowedIps": []}));
     gateway.with_token(KEY).with("x-forwarded-for", "203.0.113.1").chat(MODEL).expect(200);
 }

@@ -24,9 +24,7 @@ fn world() -> (Gateway, Upstream) {
 
 #[track_caller]
 fn create(gateway: &Gateway, fields: Value) -> Value {
-    let mut body = json!({"name": "team", "key": KEY});
-    body.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
-    gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
+    gateway.create_key(KEY, &fields)
 }
 
 #[test]

@@ -21,6 +21,7 @@
 //! | `logins.rs` | [`Provider`]: a provider with a browser login, and its upstream |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps the mails it received |
 //! | `webdav.rs` | [`WebDav`]: a stub WebDAV server with files in collections |
+//! | `keys.rs` | an operator's actions with downstream keys |
 //! | `paths.rs` | the paths that many tests call |
 //! | `description.rs` | checks every answer of the admin API against `docs/openapi.json` |
 //! | `certificates.rs` | the tests' own certificate authority, and a certificate for `localhost` |
@@ -40,6 +41,7 @@ mod database_relay;
 mod description;
 mod gateway;
 mod http;
+mod keys;
 mod logins;
 mod mail;
 mod operator;
@@ -64,6 +66,7 @@ pub use database::{Database, Literal, ServerDatabase, is_on_server};
 pub use database_relay::{Cut, DatabaseRelay};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, free_port, run, run_with};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
+pub use keys::path_of_key;
 pub use logins::Provider;
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};

@@ -107,13 +107,6 @@ impl Gateway {
         self
     }
 
-    /// Adds a downstream key; returns a client that uses it.
-    #[track_caller]
-    pub fn add_key(&self, key: &Value) -> Caller {
-        self.admin().post("/api/downstream-keys", key).expect(200);
-        self.with_token(key["key"].as_str().expect("a key"))
-    }
-
     /// Makes several clients with this key request the model at once, each several times. Returns how many requests were
     /// served; `refused` checks the other answers.
     #[track_caller]

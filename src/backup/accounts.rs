@@ -88,13 +88,22 @@ pub fn nest(row: &mut Map<String, Value>) {
     }
 }
 
+/// The secrets that may open the password of a login in a document.
+#[derive(Clone, Copy)]
+pub struct LoginSecrets<'a> {
+    /// The store, which has our own secrets.
+    pub store: &'a Store,
+    /// The secrets under which other instances may have sealed it.
+    pub former: &'a [String],
+}
+
 /// Moves the columns of a row out of its `extraConfig`, a text or an object. Other programs write anything
 /// there: what cannot be read is left out, without refusing the account, and described in `left_out`.
 ///
 /// # Errors
 /// What was expected instead, when `extraConfig` is neither a text nor an object.
 pub fn flatten(
-    (store, secrets): (&Store, &[String]),
+    secrets: LoginSecrets<'_>,
     row: &mut Map<String, Value>,
     left_out: &mut Vec<String>,
 ) -> Result<(), &'static str> {
@@ -113,25 +122,37 @@ pub fn flatten(
         let value = readable(name, config.remove(*name).unwrap_or_default());
         row.insert((*name).to_owned(), value.unwrap_or_else(|| lost(left_out, name)));
     }
-    take_login((store, secrets), &mut config, left_out);
+    take_login(secrets, &mut config, left_out);
     if let Some(Value::Object(oauth)) = config.get("oauth") {
-        let text = |names: &[&str]| {
-            let texts = names.iter().filter_map(|name| oauth.get(*name)?.as_str());
-            texts.map(str::trim).find(|text| !text.is_empty()).map(Value::from)
-        };
-        for (column, names) in [
-            ("oauthProvider", &["provider"][..]),
-            ("oauthAccountKey", &["accountKey", "accountId"]),
-            ("oauthProjectId", &["projectId"]),
-        ] {
-            // Older documents have them only here.
-            if row.get(column).is_none_or(Value::is_null)
-                && let Some(found) = text(names)
-            {
-                row.insert(column.to_owned(), found);
-            }
+        fill_oauth_columns(row, oauth);
+    }
+    take_nested(row, &mut config, left_out);
+    let extra = (!config.is_empty()).then(|| Value::Object(config).to_string());
+    row.insert("extra".to_owned(), extra.into());
+    Ok(())
+}
+
+/// Fills the columns of a connected account that a row lacks: older documents have them only in `extraConfig`.
+fn fill_oauth_columns(row: &mut Map<String, Value>, oauth: &Map<String, Value>) {
+    let text = |names: &[&str]| {
+        let texts = names.iter().filter_map(|name| oauth.get(*name)?.as_str());
+        texts.map(str::trim).find(|text| !text.is_empty()).map(Value::from)
+    };
+    for (column, names) in [
+        ("oauthProvider", &["provider"][..]),
+        ("oauthAccountKey", &["accountKey", "accountId"]),
+        ("oauthProjectId", &["projectId"]),
+    ] {
+        if row.get(column).is_none_or(Value::is_null)
+            && let Some(found) = text(names)
+        {
+            row.insert(column.to_owned(), found);
         }
     }
+}
+
+/// Moves the members of [`NESTED`] to their columns.
+fn take_nested(row: &mut Map<String, Value>, config: &mut Map<String, Value>, left_out: &mut Vec<String>) {
     for (object, members) in NESTED {
         let Some(Value::Object(mut inner)) = config.remove(*object) else {
             members.iter().for_each(|(_, column)| drop(row.insert((*column).to_owned(), Value::Null)));
@@ -150,9 +171,6 @@ pub fn flatten(
             config.insert((*object).to_owned(), Value::Object(inner));
         }
     }
-    let extra = (!config.is_empty()).then(|| Value::Object(config).to_string());
-    row.insert("extra".to_owned(), extra.into());
-    Ok(())
 }
 
 fn lost(left_out: &mut Vec<String>, member: &str) -> Value {
@@ -190,7 +208,7 @@ fn readable(column: &str, value: Value) -> Option<Value> {
 /// Opens the login password of another gateway, which is sealed under that gateway's secret; it may be the same
 /// as ours or a former one of ours.
 fn take_login(
-    (store, secrets): (&Store, &[String]),
+    LoginSecrets { store, former }: LoginSecrets<'_>,
     config: &mut Map<String, Value>,
     left_out: &mut Vec<String>,
 ) {
@@ -201,7 +219,7 @@ fn take_login(
     }
     let own = store.sealer().open("accounts", "login_password", &cipher);
     let password =
-        own.map_or_else(|_| takeover::open_password(&cipher, secrets), |own| Some(own.expose().to_owned()));
+        own.map_or_else(|_| takeover::open_password(&cipher, former), |own| Some(own.expose().to_owned()));
     match password {
         Some(password) => drop(login.insert("password".to_owned(), json!(password))),
         None => left_out.push(

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::accounts;
+use super::accounts::{self, LoginSecrets};
 use super::keys::{self, Unfit, parsed};
 use crate::key_mask::is_mask;
 use crate::mask;
@@ -11,7 +11,6 @@ use crate::money::Usd;
 use crate::platform::Platform;
 use crate::site_headers::{self, Fault};
 use crate::site_url::{SiteUrl, UrlError, check_page, without_user_info};
-use crate::store::Store;
 use crate::store::staging::tables::Table;
 use crate::store::tokens::{MASKED_PENDING, READY};
 
@@ -19,10 +18,8 @@ use crate::store::tokens::{MASKED_PENDING, READY};
 const MAX_CONCURRENCY: f64 = 10_000.0;
 
 /// Converts a row to our own format: what older documents and other programs write differently.
-///
-/// `known` opens the passwords in it: with this store, or with the secrets of other instances.
 pub(super) fn row(
-    known: (&Store, &[String]),
+    secrets: LoginSecrets<'_>,
     table: &Table,
     line: i64,
     row: &mut Map<String, Json>,
@@ -32,7 +29,7 @@ pub(super) fn row(
         "sites" => site(row, left_out),
         "site_api_endpoints" => address(row, SiteUrl::canonical, left_out),
         "accounts" => {
-            accounts::flatten(known, row, left_out).map_err(|expected| ("extraConfig", expected))?;
+            accounts::flatten(secrets, row, left_out).map_err(|expected| ("extraConfig", expected))?;
             one_of(row, "status", &["active", "disabled", "expired", "unhealthy"], left_out);
             one_of(row, "credentialMode", &["auto", "session", "apikey"], left_out);
             leave_out_unless(row, "apiToken", "is only the mask of a key", left_out, |value| {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::accounts::LoginSecrets;
 use super::{accounts, amend};
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::{Column, Kind, Missing, Table};
@@ -50,7 +51,8 @@ impl RowReader<'_> {
         let Json::Object(mut row) = element else {
             return Err(refuse(None, "", format!("{}[{}] is not an object", table.array, line - 1)));
         };
-        let amended = amend::row((self.store, self.former_secrets), table, line, &mut row, left_out);
+        let secrets = LoginSecrets { store: self.store, former: self.former_secrets };
+        let amended = amend::row(secrets, table, line, &mut row, left_out);
         // Read after the row is amended, because an address may have carried a password.
         let label = row.get(table.label).map(|label| match label {
             Json::String(text) => text.trim().to_owned(),

@@ -48,11 +48,10 @@ pub async fn detect(client: &Client, base: &BaseUrl) -> Option<Platform> {
     let title = title.ok().flatten();
     let titled = |counts: fn(&Title) -> bool| title.as_ref().and_then(|title| by_title(title, counts));
     let status = status.ok().flatten();
-    let (strong, weak) = proven;
     titled(|own| own.is_proof)
-        .or(strong)
+        .or(proven.strong)
         .or_else(|| status.as_ref().and_then(by_status))
-        .or(weak)
+        .or(proven.weak)
         // The oldest of the family tells only that all is well.
         .or_else(|| status.is_some().then_some(Platform::OneApi))
         .or_else(|| titled(|own| !own.is_proof))
@@ -83,13 +82,16 @@ fn by_status(data: &Value) -> Option<Platform> {
     Platform::ALL.into_iter().find(is_own).or_else(has_name)
 }
 
-/// Returns the platforms that pages of their own prove before `deadline`: one that outranks a status, and one that does
-/// not.
-async fn by_own_pages(
-    client: &Client,
-    base: &BaseUrl,
-    deadline: Instant,
-) -> (Option<Platform>, Option<Platform>) {
+/// The platforms that pages of their own prove.
+#[derive(Default)]
+struct ProvenPlatforms {
+    /// One whose proof outranks a status.
+    strong: Option<Platform>,
+    weak: Option<Platform>,
+}
+
+/// Returns the platforms that pages of their own prove before `deadline`.
+async fn by_own_pages(client: &Client, base: &BaseUrl, deadline: Instant) -> ProvenPlatforms {
     type Asked<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
     let mut open: Vec<(Platform, &OwnPages, Asked<'_>)> = Vec::new();
     for platform in Platform::ALL {
@@ -99,12 +101,12 @@ async fn by_own_pages(
             open.push((platform, own, Box::pin(asked)));
         }
     }
-    let (mut strong, mut weak) = (None, None);
+    let mut proven = ProvenPlatforms::default();
     poll_fn(|context| {
         open.retain_mut(|(platform, own, asked)| match asked.as_mut().poll(context) {
             Poll::Pending => true,
             Poll::Ready(is_it) => {
-                let found = if own.outrank_status { &mut strong } else { &mut weak };
+                let found = if own.outrank_status { &mut proven.strong } else { &mut proven.weak };
                 if is_it {
                     found.get_or_insert(*platform);
                 }
@@ -114,7 +116,7 @@ async fn by_own_pages(
         if open.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    (strong, weak)
+    proven
 }
 
 /// Whether one of these pages answers as only its platform does.

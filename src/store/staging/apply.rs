@@ -50,69 +50,78 @@ impl Staging {
 
     fn statements(&mut self, spelling: Spelling, policy: Policy, now: Millis) -> Result<Vec<Statement>> {
         self.settle()?;
-        let mut batch = Vec::new();
-        let mut say = |sql: String| batch.push(Statement::new(sql, Vec::new()));
-        let given: Vec<(usize, &Table)> =
-            TABLES.iter().enumerate().filter(|(index, _)| self.is_given(*index)).collect();
-        if policy.replaces {
-            for (_, table) in given.iter().rev().filter(|(_, table)| table.is_exported()) {
-                say(spelling.delete(table));
-            }
-            for &(table, referring, column) in NAMED {
-                let Some(index) = Table::index(table).filter(|index| self.is_given(*index)) else { continue };
-                if self.has_untaken(index)? {
-                    say(spelling.unlink(index, referring, column));
-                }
-            }
-            if let Some(keys) = Table::index("downstream_api_keys").filter(|index| self.is_given(*index)) {
-                say(spelling.forget_quarters(keys));
-            }
-        }
+        let mut batch = if policy.replaces { self.deletions(spelling)? } else { Vec::new() };
+        let given = TABLES.iter().enumerate().filter(|(index, _)| self.is_given(*index));
         for (_, table) in given {
-            match table.name {
-                "site_disabled_models" => say(spelling.add(
-                    "site_disabled_models (site_id, model_name, created_at)",
-                    &format!("s.site_id, s.model_name, {now}"),
-                    table,
-                )),
-                "manual_models" => {
-                    say(spelling.mark_manual());
-                    say(spelling.add(
-                        "model_availability (account_id, model_name, available, is_manual, checked_at)",
-                        &format!("s.account_id, s.model_name, TRUE, TRUE, {now}"),
-                        table,
-                    ));
-                }
-                "route_group_sources" => {
-                    if policy.conflict == Conflict::Overwrite {
-                        let same = same(table, table.name);
-                        say(spelling.update(table.name, &[("position", "s.position".to_owned())], &same));
-                    }
-                    say(spelling.add(
-                        "route_group_sources (group_route_id, source_route_id, position)",
-                        "s.group_route_id, s.source_route_id, s.position",
-                        table,
-                    ));
-                }
-                "usage_day" => {
-                    let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
-                    let values = format!("s.{}", columns.join(", s."));
-                    say(spelling.add(&format!("usage_day ({})", columns.join(", ")), &values, table));
-                }
-                _ => {
-                    // Rows of a table that the document does not have stay, and so do references to them.
-                    let is_replaced = |column: &Column| {
-                        column.refers.and_then(Table::index).is_none_or(|other| self.is_given(other))
-                    };
-                    spelling.overwrite(table, policy, is_replaced).into_iter().for_each(&mut say);
-                    say(spelling.insert(table, now));
-                }
-            }
+            batch.extend(self.copies(spelling, policy, table, now));
         }
         if self.is_given(Table::index("route_channels").unwrap_or_default()) {
-            spelling.offers(now).into_iter().for_each(&mut say);
+            batch.extend(spelling.offers(now));
+        }
+        Ok(batch.into_iter().map(|sql| Statement::new(sql, Vec::new())).collect())
+    }
+
+    /// Returns the statements that delete what the document does not have, and the references to it.
+    fn deletions(&self, spelling: Spelling) -> Result<Vec<String>> {
+        let given =
+            TABLES.iter().enumerate().filter(|(index, table)| self.is_given(*index) && table.is_exported());
+        let mut batch: Vec<String> = given.rev().map(|(_, table)| spelling.delete(table)).collect();
+        for &(table, referring, column) in NAMED {
+            let Some(index) = Table::index(table).filter(|index| self.is_given(*index)) else { continue };
+            if self.has_untaken(index)? {
+                batch.push(spelling.unlink(index, referring, column));
+            }
+        }
+        if let Some(keys) = Table::index("downstream_api_keys").filter(|index| self.is_given(*index)) {
+            batch.push(spelling.forget_quarters(keys));
         }
         Ok(batch)
+    }
+
+    /// Returns the statements that copy the staged rows of a table.
+    fn copies(&self, spelling: Spelling, policy: Policy, table: &Table, now: Millis) -> Vec<String> {
+        match table.name {
+            "site_disabled_models" => vec![spelling.add(
+                "site_disabled_models (site_id, model_name, created_at)",
+                &format!("s.site_id, s.model_name, {now}"),
+                table,
+            )],
+            "manual_models" => {
+                let added = spelling.add(
+                    "model_availability (account_id, model_name, available, is_manual, checked_at)",
+                    &format!("s.account_id, s.model_name, TRUE, TRUE, {now}"),
+                    table,
+                );
+                vec![spelling.mark_manual(), added]
+            }
+            "route_group_sources" => {
+                let moved = (policy.conflict == Conflict::Overwrite).then(|| {
+                    let same = same(table, table.name);
+                    spelling.update(table.name, &[("position", "s.position".to_owned())], &same)
+                });
+                let added = spelling.add(
+                    "route_group_sources (group_route_id, source_route_id, position)",
+                    "s.group_route_id, s.source_route_id, s.position",
+                    table,
+                );
+                moved.into_iter().chain([added]).collect()
+            }
+            "usage_day" => {
+                let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
+                let values = format!("s.{}", columns.join(", s."));
+                vec![spelling.add(&format!("usage_day ({})", columns.join(", ")), &values, table)]
+            }
+            _ => {
+                // Rows of a table that the document does not have stay, and so do references to them.
+                let is_replaced = |column: &Column| {
+                    column.refers.and_then(Table::index).is_none_or(|other| self.is_given(other))
+                };
+                let mut copies: Vec<String> =
+                    spelling.overwrite(table, policy, is_replaced).into_iter().collect();
+                copies.push(spelling.insert(table, now));
+                copies
+            }
+        }
     }
 
     fn has_untaken(&self, index: usize) -> Result<bool> {

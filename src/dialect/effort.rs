@@ -250,7 +250,7 @@ impl ClaudeModel {
     }
 
     /// Whether it refuses `thinking: {"type":"disabled"}`.
-    pub fn always_thinks(self) -> bool {
+    fn always_thinks(self) -> bool {
         matches!(self.family, Family::Fable | Family::Mythos)
     }
 

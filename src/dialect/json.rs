@@ -365,7 +365,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads on after a value: true when `close` follows, false when a comma does.
-    pub(super) fn close_or_next(&mut self, close: u8) -> Result<bool, Stopped> {
+    fn close_or_next(&mut self, close: u8) -> Result<bool, Stopped> {
         self.blanks();
         match self.peek() {
             Some(byte) if byte == close => {

@@ -160,7 +160,7 @@ pub fn of_event(dialect: Dialect, event: &Node<'_>) -> Option<Usage> {
 
 /// Reads a usage record from a tree. It is serialized again for that, which is affordable for the one record of a
 /// stream.
-pub fn of_record(dialect: Dialect, record: &Value) -> Option<Usage> {
+fn of_record(dialect: Dialect, record: &Value) -> Option<Usage> {
     of_text(dialect, &record.as_object().map(|_| record.to_string())?)
 }
 

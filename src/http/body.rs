@@ -212,7 +212,7 @@ impl std::fmt::Display for Truncated {
 impl std::error::Error for Truncated {}
 
 /// A body written while it is produced.
-pub type StreamingBody = Pin<Box<dyn Body<Data = Bytes, Error = Truncated> + Send>>;
+type StreamingBody = Pin<Box<dyn Body<Data = Bytes, Error = Truncated> + Send>>;
 
 /// The body of an answer.
 pub enum ResponseBody {

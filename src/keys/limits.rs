@@ -158,7 +158,7 @@ impl KeyLimits {
         self.in_mask(mask).for_each(|budget| budget.live.charge(charge.cost, charge.tokens, charge.began));
     }
 
-    pub fn in_mask(&self, mask: BudgetMask) -> impl Iterator<Item = &Budget> {
+    fn in_mask(&self, mask: BudgetMask) -> impl Iterator<Item = &Budget> {
         self.budgets
             .iter()
             .enumerate()

@@ -200,7 +200,7 @@ impl Recent {
     }
 
     /// Returns the number of outcomes, faded ones in part.
-    pub fn samples(self) -> f64 {
+    fn samples(self) -> f64 {
         self.successes + self.failures
     }
 

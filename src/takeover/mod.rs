@@ -107,7 +107,7 @@ fn text_of(file: File) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// When the text cannot be taken over; the message says what it is.
-pub fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
+fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
     let text = std::str::from_utf8(text)
         .map_err(|_| Error("it is neither text nor an SQLite database".to_owned()))?
         .trim_start_matches(byte_order_mark::CHAR);

@@ -116,7 +116,7 @@ pub(super) fn fingerprint(snapshot: &Snapshot, route: &Route) -> u64 {
     hasher.finish()
 }
 
-pub(super) fn hash_rules(route: &Route, hasher: &mut DefaultHasher) {
+fn hash_rules(route: &Route, hasher: &mut DefaultHasher) {
     route.pattern.as_str().hash(hasher);
     route.enabled.hash(hasher);
     std::mem::discriminant(&route.strategy).hash(hasher);

@@ -151,7 +151,7 @@ impl JobList {
 }
 
 impl Job {
-    pub(super) fn becomes(&mut self, state: JobState, now: Millis, kept: Millis) {
+    fn becomes(&mut self, state: JobState, now: Millis, kept: Millis) {
         self.state = state;
         self.updated_at = now;
         self.expires_at = now + kept;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::handlers::find;
@@ -55,15 +56,32 @@ impl Range {
     }
 }
 
+/// The keys of a summary, by whether they are enabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum StatusFilter {
+    Enabled,
+    Disabled,
+    All,
+}
+
+/// How many of the tags in a filter a key must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum TagMatch {
+    Any,
+    All,
+}
+
 /// The filter of a summary; parameters that cannot be read have their defaults.
 #[derive(Debug, PartialEq)]
 struct Filter {
     range: Range,
-    status: &'static str,
+    status: StatusFilter,
     search: String,
     group: String,
     tags: Vec<String>,
-    match_all: bool,
+    tag_match: TagMatch,
 }
 
 impl Filter {
@@ -75,23 +93,26 @@ impl Filter {
         Self {
             range: Range::of(query),
             status: match query.get("status").as_deref() {
-                Some("enabled") => "enabled",
-                Some("disabled") => "disabled",
-                _ => "all",
+                Some("enabled") => StatusFilter::Enabled,
+                Some("disabled") => StatusFilter::Disabled,
+                _ => StatusFilter::All,
             },
             search: text("search").chars().take(MAX_SEARCH_CHARS).collect(),
             group: keys::cut_group(&text("group")),
             tags: keys::distinct_tags(tags.filter(|tag| !tag.is_empty())),
-            match_all: query.get("tagMatch").as_deref() == Some("all"),
+            tag_match: match query.get("tagMatch").as_deref() {
+                Some("all") => TagMatch::All,
+                _ => TagMatch::Any,
+            },
         }
     }
 
     fn shows(&self, row: &keys::KeyRow, item: &KeyItem) -> bool {
         let settings = &row.settings;
         let status = match self.status {
-            "enabled" => settings.enabled,
-            "disabled" => !settings.enabled,
-            _ => true,
+            StatusFilter::Enabled => settings.enabled,
+            StatusFilter::Disabled => !settings.enabled,
+            StatusFilter::All => true,
         };
         let group = match self.group.as_str() {
             "" => true,
@@ -99,10 +120,9 @@ impl Filter {
             group => settings.group_name.as_deref() == Some(group),
         };
         let has = |tag: &String| settings.tags.iter().any(|own| own.to_lowercase() == tag.to_lowercase());
-        let tags = match self.match_all {
-            _ if self.tags.is_empty() => true,
-            true => self.tags.iter().all(has),
-            false => self.tags.iter().any(has),
+        let tags = match self.tag_match {
+            TagMatch::All => self.tags.iter().all(has),
+            TagMatch::Any => self.tags.is_empty() || self.tags.iter().any(has),
         };
         status && group && tags && item.is_found_by(&self.search.to_lowercase())
     }
@@ -130,7 +150,7 @@ pub async fn summary(admin: Arc<Admin>, request: Request) -> Result<Response> {
         "search": filter.search,
         "group": filter.group,
         "tags": filter.tags,
-        "tagMatch": if filter.match_all { "all" } else { "any" },
+        "tagMatch": filter.tag_match,
         "items": items,
     });
     Ok(http::json(StatusCode::OK, &answer))
@@ -249,11 +269,11 @@ mod tests {
         let filter = Filter::of(&Query::new("range=1y&status=odd&tags=a,B&tags=b&tagMatch=some&search=%20x"));
         let expected = Filter {
             range: Range::Day,
-            status: "all",
+            status: StatusFilter::All,
             search: "x".into(),
             group: String::new(),
             tags: vec!["a".into(), "B".into()],
-            match_all: false,
+            tag_match: TagMatch::Any,
         };
         assert_eq!(filter, expected);
     }

@@ -34,13 +34,23 @@ impl Agent<'_> {
     }
 }
 
-/// Returns the request in the form that is accepted for agents: without safety settings, with plain schemas, and with
-/// the name of its session if it `has_session`. For Anthropic's models calls are validated; for all others the limit
-/// of the answer is removed. `random` names the session of a request without any text.
+/// What the form of an agent's request depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentTarget {
+    /// Whether the model is one of Anthropic's: its calls are validated. For all others the limit of the answer is removed.
+    pub is_claude: bool,
+    /// Whether the request names its session.
+    pub has_session: bool,
+    /// The name of the session of a request without any text.
+    pub random: u64,
+}
+
+/// Returns the request in the form that is accepted for agents: without safety settings, and with plain schemas.
 ///
 /// # Errors
 /// A schema that is too large to be converted.
-pub fn fit(body: &str, is_claude: bool, has_session: bool, random: u64) -> Result<String, ConversionError> {
+pub fn fit(body: &str, target: AgentTarget) -> Result<String, ConversionError> {
+    let AgentTarget { is_claude, has_session, random } = target;
     let plain = with_plain_schemas(body)?;
     let body = plain.as_deref().unwrap_or(body);
     let Ok(node) = Node::parse(body) else { return Ok(body.to_owned()) };
@@ -176,15 +186,17 @@ mod tests {
                 r#"{"contents":[],"tool_config":{"function_calling_config":{"mode":"VALIDATED","allowedFunctionNames":["f"]}},"sessionId":"-7"}"#.to_owned(),
             ),
         ] {
-            assert_eq!(fit(&body, is_claude, true, 7), Ok(wanted), "{body}");
+            let target = AgentTarget { is_claude, has_session: true, random: 7 };
+            assert_eq!(fit(&body, target), Ok(wanted), "{body}");
         }
         assert_eq!(
-            fit(r#"{"contents":[]}"#, false, false, 7).as_deref(),
+            fit(r#"{"contents":[]}"#, AgentTarget { is_claude: false, has_session: false, random: 7 })
+                .as_deref(),
             Ok(r#"{"contents":[]}"#),
             "a picture has no session"
         );
         assert_eq!(
-            fit("{\"contents\":[]}", false, true, u64::MAX),
+            fit("{\"contents\":[]}", AgentTarget { is_claude: false, has_session: true, random: u64::MAX }),
             Ok(format!("{{\"contents\":[],\"sessionId\":\"-{}\"}}", i64::MAX))
         );
     }

@@ -22,6 +22,6 @@ mod answer;
 mod request;
 mod schema;
 
-pub use agent::{Agent, fit, with_plain_schemas};
+pub use agent::{Agent, AgentTarget, fit, with_plain_schemas};
 pub use answer::{AROUND, EnvelopeOpener, seal_event, seal_whole};
 pub use request::{Envelope, Opened, UnusableEnvelope, open, seal_count};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::dialect::canonical::ConversionError;
-use crate::dialect::code_assist::{self, Agent, Envelope};
+use crate::dialect::code_assist::{self, Agent, AgentTarget, Envelope};
 use crate::platform::{CodeAssist, names_claude};
 use crate::routing::Account;
 use crate::time::now_ms;
@@ -59,7 +59,12 @@ pub(super) fn enveloped(
     } else {
         ("agent", format!("agent-{}", uuid::v4()))
     };
-    let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number())?;
+    let target = AgentTarget {
+        is_claude: names_claude(model),
+        has_session: !makes_picture,
+        random: uuid::random_number(),
+    };
+    let fit = code_assist::fit(&text, target)?;
     Ok(plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit)))
 }
 

@@ -21,7 +21,7 @@ pub enum Shape {
     Count,
     Number,
     Boolean,
-    /// This boolean only.
+    /// Only this one of the two booleans.
     Is(bool),
     /// One of these texts.
     OneOf(&'static [&'static str]),

@@ -95,7 +95,7 @@ impl<K: Clone + Eq + Hash, V: Clone + Send + Sync + 'static> TimedCache<K, V> {
     ///
     /// # Errors
     ///
-    /// Those of `load`.
+    /// Fails if `load` does.
     pub async fn get<F>(&self, background: &Arc<Background>, key: K, ask: Ask, load: F) -> Result<(V, Origin)>
     where
         F: Future<Output = Result<V>> + Send + 'static,

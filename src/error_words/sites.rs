@@ -65,7 +65,7 @@ const REFUSED_KEY: [&str; 4] = ["invalid", "unauthorized", "无效", "未登录"
 const EXPIRED_CODES: [&str; 5] =
     ["token_expired", "invalid_token", "auth_token_expired", "auth_session_revoked", "auth_unauthorized"];
 
-/// Those of them that only a session which was sent can have.
+/// The codes among [`EXPIRED_CODES`] that only answer a session.
 const ENDED: [&str; 3] = ["token_expired", "auth_token_expired", "auth_session_revoked"];
 
 /// Reads the words of a failure, in any case; `has_user_id` tells whether the call carried a number.

@@ -90,7 +90,7 @@ impl Pace {
 /// waits behind it. The work is done under the caller's lease, if it holds one.
 ///
 /// # Errors
-/// Those of the work; `Superseded` if the lease is lost before its end.
+/// Fails if the work does, and with `Superseded` if the lease is lost before its end.
 pub async fn run_off_workers<T: Send + 'static>(
     work: impl Future<Output = store::Result<T>> + Send + 'static,
 ) -> store::Result<T> {

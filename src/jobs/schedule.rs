@@ -89,7 +89,7 @@ enum Stop {
     No,
     /// No further pass begins.
     NoMore,
-    /// Those under way are dropped, too.
+    /// No further pass begins, and the passes under way are dropped.
     Now,
 }
 

@@ -118,7 +118,7 @@ struct SplitQuery<'a> {
 struct SplitRows {
     /// The rows from the sums.
     summed: Vec<Row>,
-    /// Those of each counted part, newest first.
+    /// The rows of each counted part, newest first.
     counted: Vec<Vec<Row>>,
 }
 

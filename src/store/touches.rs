@@ -25,7 +25,7 @@ pub enum Touches {
     #[default]
     Undeclared,
     Nothing,
-    /// These rows.
+    /// Rows of this kind, by their ids.
     Of(TouchedKind, Vec<Value>),
     /// The row that it inserts.
     Inserted(TouchedKind),

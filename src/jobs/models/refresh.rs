@@ -373,7 +373,7 @@ async fn store_changes(
 
 /// The tokens with known models that got no list.
 struct UnlistedTokens {
-    /// Those that keep their models, as long as there is room for them.
+    /// Tokens that keep their models, as long as there is room for them.
     staying: Vec<TokenId>,
     going: Vec<TokenId>,
 }

@@ -29,9 +29,9 @@ pub(super) struct Response {
 pub(super) struct Admitted {
     /// Admissions that no response uses: that of the opening, and those of refused responses. The next responses use them.
     idle: Vec<Response>,
-    /// Those that the client has asked for, oldest first.
+    /// Responses that the client has asked for, oldest first.
     asked: VecDeque<Response>,
-    /// Those that the upstream has begun, oldest first.
+    /// Responses that the upstream has begun, oldest first.
     begun: Vec<Response>,
     /// When a response was last requested or begun, or when the upstream's last frame came.
     last_sign: Instant,

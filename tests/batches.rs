@@ -498,6 +498,30 @@ fn a_batch_is_not_deleted_before_its_usage_is_booked() {
 }
 
 #[test]
+fn the_usage_of_a_batch_is_written_with_what_its_key_has_used_or_not_at_all() {
+    let (gateway, upstream) = world("claude", &[]);
+    let client = counted(&gateway);
+    let id = client.post(MESSAGES, &requests(ASKED)).expect(200)["id"].as_str().expect("an id").to_owned();
+    let path = format!("{MESSAGES}/{id}");
+    upstream.answer(UP_MESSAGES, Reply::json(200, &anthropic("ended", Some("http://site/results"))));
+    let lines = Reply::bytes(200, "application/x-jsonl", message_results(THERE));
+    upstream.answer(&format!("{UP_MESSAGES}/results"), lines);
+    let database = gateway.home().database();
+    database.refuse_updates("downstream_api_keys", "NEW.used_cost <> OLD.used_cost");
+    client.delete(&path).expect(503);
+    let row = || gateway.wait_for_logs_of(MESSAGES, 1)[0].clone();
+    assert_eq!(row()["totalTokens"], json!(null), "{}", row());
+    database.allow_changes("downstream_api_keys");
+    client.delete(&path).expect(200);
+    let booked = |gateway: &Gateway| {
+        let key = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
+        (key["usedCost"].clone(), gateway.used_of_budget())
+    };
+    assert_eq!((&row()["totalTokens"], booked(&gateway)), (&json!(22), (json!(0.000044), (22, 1))));
+    assert_eq!(booked(&gateway.restart()), (json!(0.000044), (22, 1)));
+}
+
+#[test]
 fn messages_for_several_models_or_none_are_refused_in_the_shape_of_the_surface() {
     let (gateway, upstream) = world("claude", &[]);
     let client = gateway.client();

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::keys::{BudgetMask, Charge, Key};
+use crate::keys::{BudgetMask, Charge, Key, KeyDelta};
 use crate::metrics::series::TOKEN_KINDS;
 use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, Tokens};
+use crate::store::Result;
 use crate::store::amend::{Amendment, Claim, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
@@ -83,13 +84,34 @@ pub struct ExactUsage {
     pub bill: Bill,
 }
 
-/// Books the difference: in the database first, then in memory, so that memory counts nothing that the database lacks.
+/// What a key pays, and how that is written.
+struct KeyCharge<'a> {
+    key: &'a Key,
+    amount: Charge,
+    of_rows: KeyDelta,
+}
+
+/// Books the difference: in the database first, in one transaction, then in memory, so that memory counts nothing that the
+/// database lacks.
 ///
 /// # Errors
 /// [`Error::NotFound`](crate::store::Error::NotFound) when somebody else has taken the claim; then nothing is booked.
-pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> crate::store::Result<()> {
+pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> Result<()> {
     let (tokens, more_cost) = (known.tokens, known.bill.cost - booked.cost);
-    let is_logged = amend(&core.store, &core.config.time_zone, booked.amendment(known)).await?;
+    // The row may still wait to be written.
+    core.store.flush().await;
+    // Until memory counts what the database counts, the key is not reset, and nothing is read of it.
+    let turn = match &booked.payer {
+        Some(payer) => Some(payer.key.live.turn.lock().await),
+        None => None,
+    };
+    let charge = booked.charge(tokens, more_cost);
+    let is_logged =
+        amend(&core.store, &core.config.time_zone, booked.amendment(known, charge.as_ref())).await?;
+    if let Some(charge) = charge {
+        charge.key.add_stored(&charge.of_rows, &charge.amount);
+    }
+    drop(turn);
     // Where all usage was cleared since, the channel does not count the request any more, but its key does.
     if let Some(channel) = booked.channel.filter(|_| is_logged) {
         for live in std::iter::once(&channel.live).chain(channel.whole()) {
@@ -97,17 +119,16 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         }
     }
     measure(core, &booked.row.model, booked.channel, [booked.tokens, tokens], more_cost);
-    booked.charge(core, tokens, more_cost);
     if booked.claim.is_some() {
-        // Nobody books it again, so the sums of the key and the channel do not wait for the next group of telemetry.
+        // Nobody books it again, so the sum of the channel does not wait for the next group of telemetry.
         core.store.flush().await;
     }
     Ok(())
 }
 
 impl BookedRequest<'_> {
-    /// Builds the amendment of the log row and the usage tables.
-    fn amendment(&self, known: ExactUsage) -> Amendment {
+    /// Builds the amendment of the log row, the usage tables and the sums of the key.
+    fn amendment(&self, known: ExactUsage, charge: Option<&KeyCharge<'_>>) -> Amendment {
         let ExactUsage { tokens, source, bill } = known;
         let platform = self.channel.map(|channel| channel.account.site.platform);
         let spend = |cost, tokens| pricing::spend(cost, platform, tokens);
@@ -136,28 +157,26 @@ impl BookedRequest<'_> {
                 spend: spend(bill.cost, total(tokens)) - spend(self.cost, total(self.tokens)),
                 cached: more_cached,
             },
+            charged: charge.map(|charge| charge.of_rows.clone()),
             is_key_reset: self.payer.as_ref().is_some_and(Payer::is_reset),
             claim: self.claim.clone(),
         }
     }
 
-    /// Charges the difference to the key, unless its usage was reset since it paid.
-    fn charge(&self, core: &Core, tokens: Tokens, more_cost: Usd) {
-        let Some(payer) = self.payer.as_ref().filter(|payer| !payer.is_reset()) else { return };
+    /// Returns the difference that the key pays, unless its usage was reset since it paid. The caller holds the key's turn.
+    fn charge(&self, tokens: Tokens, more_cost: Usd) -> Option<KeyCharge<'_>> {
+        let payer = self.payer.as_ref().filter(|payer| !payer.is_reset())?;
         let more_tokens = count(all(tokens)) - count(all(self.tokens));
         if more_cost == Usd::ZERO && more_tokens == 0 {
-            return;
+            return None;
         }
         let now = now_ms();
-        let charge = Charge {
-            cost: more_cost,
-            tokens: more_tokens,
-            // What was made in the background may end long after the windows in which it began.
-            began: if self.claim.is_some() { now } else { self.row.created_at },
-            now,
-            ticks: monotonic_ms(),
-        };
-        core.charge(&payer.key, payer.budgets, &charge);
+        // What was made in the background may end long after the windows in which it began.
+        let began = if self.claim.is_some() { now } else { self.row.created_at };
+        let ticks = monotonic_ms();
+        let amount = Charge { cost: more_cost, tokens: more_tokens, began, now, ticks };
+        let of_rows = payer.key.charge_of_rows(payer.budgets, &amount);
+        Some(KeyCharge { key: &payer.key, amount, of_rows })
     }
 }
 

@@ -73,7 +73,7 @@ pub enum WindowRefusal {
 }
 
 /// The usage to add to the row of a window.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BudgetDelta {
     pub scope: String,
     pub window_start: Millis,
@@ -165,13 +165,27 @@ impl BudgetLive {
     pub fn charge(&self, cost: Usd, tokens: i64, began: Millis) {
         let mut window = self.window();
         if began >= window.start {
-            let nano = cost.nano();
-            window.cost_nano = window.cost_nano.saturating_add(nano);
-            window.tokens = window.tokens.saturating_add(tokens);
-            window.unsaved.cost_nano = window.unsaved.cost_nano.saturating_add(nano);
+            window.spend(cost, tokens);
+            window.unsaved.cost_nano = window.unsaved.cost_nano.saturating_add(cost.nano());
             window.unsaved.tokens = window.unsaved.tokens.saturating_add(tokens);
-            window.recent.cost_nano = window.recent.cost_nano.saturating_add(nano);
-            window.recent.tokens = window.recent.tokens.saturating_add(tokens);
+        }
+    }
+
+    /// Returns the row of the window to which such a charge belongs, with the charge.
+    pub(super) fn charge_of_row(&self, cost: Usd, tokens: i64, began: Millis) -> Option<BudgetDelta> {
+        let window_start = self.start();
+        (began >= window_start).then(|| BudgetDelta {
+            scope: self.scope.clone(),
+            window_start,
+            used: Used { requests: 0, cost, tokens },
+        })
+    }
+
+    /// Adds a charge that is in the row of its window already.
+    pub(super) fn add_stored(&self, stored: &BudgetDelta) {
+        let mut window = self.window();
+        if stored.window_start == window.start {
+            window.spend(stored.used.cost, stored.used.tokens);
         }
     }
 
@@ -324,6 +338,14 @@ impl Window {
     fn count(&mut self, requests: i64) {
         self.requests.count(requests);
         self.unsaved.requests += requests;
+    }
+
+    fn spend(&mut self, cost: Usd, tokens: i64) {
+        let nano = cost.nano();
+        self.cost_nano = self.cost_nano.saturating_add(nano);
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.recent.cost_nano = self.recent.cost_nano.saturating_add(nano);
+        self.recent.tokens = self.recent.tokens.saturating_add(tokens);
     }
 
     fn used(&self) -> Used {

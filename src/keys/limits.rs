@@ -152,13 +152,18 @@ impl KeyLimits {
 
     /// Adds the charge for a request that is counted in these budgets.
     pub fn charge(&self, live: &KeyLive, mask: BudgetMask, charge: &Charge) {
-        if self.tokens_per_minute.is_some() {
-            live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), MINUTE, charge.ticks);
-        }
+        self.add_to_minute(live, charge);
         self.in_mask(mask).for_each(|budget| budget.live.charge(charge.cost, charge.tokens, charge.began));
     }
 
-    fn in_mask(&self, mask: BudgetMask) -> impl Iterator<Item = &Budget> {
+    /// Adds the tokens of a charge to those of the minute, where these are limited.
+    pub(super) fn add_to_minute(&self, live: &KeyLive, charge: &Charge) {
+        if self.tokens_per_minute.is_some() {
+            live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), MINUTE, charge.ticks);
+        }
+    }
+
+    pub fn in_mask(&self, mask: BudgetMask) -> impl Iterator<Item = &Budget> {
         self.budgets
             .iter()
             .enumerate()

@@ -62,7 +62,7 @@ pub struct KeyLive {
 }
 
 /// The usage to add to the row of a key.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct KeyDelta {
     pub id: KeyId,
     pub requests: u64,
@@ -144,11 +144,16 @@ impl KeyLive {
 
     /// Adds the cost of a request.
     pub fn charge(&self, cost: Usd, now: Millis) -> NewlyDirty {
-        let nano = cost.nano();
-        self.used_cost_nano.fetch_add(nano, AcqRel);
-        self.unsaved_cost_nano.fetch_add(nano, AcqRel);
-        self.recent_cost_nano.fetch_add(nano, AcqRel);
-        self.record_use(now)
+        self.add_stored(cost, now);
+        self.unsaved_cost_nano.fetch_add(cost.nano(), AcqRel);
+        self.dirty.raise()
+    }
+
+    /// Adds a cost that is in the key's row already.
+    pub(super) fn add_stored(&self, cost: Usd, now: Millis) {
+        self.used_cost_nano.fetch_add(cost.nano(), AcqRel);
+        self.recent_cost_nano.fetch_add(cost.nano(), AcqRel);
+        self.last_used.fetch_max(now, AcqRel);
     }
 
     /// Takes over the cost of all instances from the database. This instance's unsaved cost is never lost;

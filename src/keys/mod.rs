@@ -109,6 +109,32 @@ impl Key {
         self.live.charge(charge.cost, charge.now)
     }
 
+    /// Returns a charge as it is added to the rows of the key and its budgets. The caller holds the key's turn until it has
+    /// written that and passed it to [`Self::add_stored`].
+    pub fn charge_of_rows(&self, mask: BudgetMask, charge: &Charge) -> KeyDelta {
+        let budgets = self.limits.iter().flat_map(|limits| limits.in_mask(mask));
+        let of_row = |budget: &Budget| budget.live.charge_of_row(charge.cost, charge.tokens, charge.began);
+        KeyDelta {
+            id: self.id,
+            requests: 0,
+            cost: charge.cost,
+            last_used: self.live.last_used().max(Some(charge.now)),
+            budgets: budgets.filter_map(of_row).collect(),
+        }
+    }
+
+    /// Adds a charge that the database has already.
+    pub fn add_stored(&self, stored: &KeyDelta, charge: &Charge) {
+        if let Some(limits) = &self.limits {
+            limits.add_to_minute(&self.live, charge);
+        }
+        for budget in self.live.budgets() {
+            let of_budget = stored.budgets.iter().find(|of_row| of_row.scope == budget.scope);
+            of_budget.into_iter().for_each(|of_row| budget.add_stored(of_row));
+        }
+        self.live.add_stored(stored.cost, charge.now);
+    }
+
     /// Whether the key limits something that is known only when an answer ends: cost or tokens, in total or in a budget.
     pub fn is_charged_later(&self) -> bool {
         let is_charged = |budget: &Budget| budget.bounds.cost.is_some() || budget.bounds.tokens.is_some();

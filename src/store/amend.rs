@@ -10,6 +10,7 @@ use super::telemetry::log_spans;
 use super::telemetry::recorder::Recorder;
 pub use super::telemetry::usage::Correction;
 use super::{Error, Result, Store};
+use crate::keys::KeyDelta;
 use crate::money::Usd;
 use crate::time::now_ms;
 
@@ -26,6 +27,8 @@ pub struct Amendment {
     /// JSON text.
     pub billing_details: Option<String>,
     pub more: Correction,
+    /// What is added to the sums of the key that pays.
+    pub charged: Option<KeyDelta>,
     /// Whether the usage of the key was reset since: its days do not count the row any more.
     pub is_key_reset: bool,
     /// Taken in the same transaction, where only one instance may book the amendment.
@@ -60,16 +63,15 @@ impl Claim {
     }
 }
 
-/// Amends a row that was handed over before, and the sums that it is part of. Rows of refusals on the way have the same name,
+/// Amends a row that was written before, and the sums that it is part of. Rows of refusals on the way have the same name,
 /// and come before the row of the attempt.
 ///
-/// A row without a claim is amended within minutes. If it is gone by then, all usage was cleared: only the days of its key
-/// still count it and are amended, and the result is false. A claimed row may be long gone; its sums are amended all the same.
+/// A row without a claim is amended within minutes. If it is gone by then, all usage was cleared: only its key still counts
+/// it and is amended, and the result is false. A claimed row may be long gone; its sums are amended all the same.
 ///
 /// # Errors
 /// [`Error::NotFound`], with nothing changed, when the claim was already taken.
 pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<bool> {
-    store.flush().await;
     let Amendment { row, tokens, cached, .. } = &amendment;
     let mut recorder = Recorder::new(store.database().dialect(), zone.clone());
     let is_claimed = amendment.claim.is_some();
@@ -98,16 +100,19 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
         ],
     );
     batch.push(if is_claimed { change } else { change.must_change() });
+    // In the order of a group of telemetry, so that several instances on one database never deadlock.
+    let charges: Vec<Statement> = amendment.charged.clone().into_iter().flat_map(Recorder::charge).collect();
+    batch.extend(charges.iter().cloned());
     batch.extend(recorder.correction(row, &amendment.more));
-    let of_key =
+    let days =
         if amendment.is_key_reset { Vec::new() } else { recorder.key_correction(row, &amendment.more) };
-    batch.extend(of_key.iter().cloned());
+    batch.extend(days.iter().cloned());
     let span = log_spans::summed_span(row.created_at, now_ms());
     batch.extend(span.into_iter().flat_map(|span| log_spans::open(store.database().dialect(), span)));
     match store.batch(batch).await {
         // The days of the proxy token were cleared, too.
         Err(Error::NotFound) if !is_claimed && row.key_id.is_none() => Ok(false),
-        Err(Error::NotFound) if !is_claimed => store.batch(of_key).await.map(|_| false),
+        Err(Error::NotFound) if !is_claimed => store.batch([charges, days].concat()).await.map(|_| false),
         done => done.map(|_| true),
     }
 }

@@ -347,7 +347,7 @@ fn an_account_that_is_connected_anew_serves_until_the_switch_and_stays_as_it_was
     let started = gateway.begin(&provider, &json!({"accountId": id}));
     let url = provider.agree(text(&started["authorizationUrl"]));
     assert_eq!(gateway.paste(&started, &url).expect(500)["message"], "the routes could not be rebuilt");
-    gateway.home().database().allow_inserts("token_routes");
+    gateway.home().database().allow_changes("token_routes");
     assert_eq!(gateway.account(&id)["status"], "active");
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(provider.last("/responses").header("authorization"), Some(format!("Bearer {first}").as_str()));

@@ -215,28 +215,39 @@ impl Database {
     /// disk would.
     #[track_caller]
     pub fn refuse_inserts(&self, table: &str, condition: &str) {
+        self.refuse("INSERT", table, condition);
+    }
+
+    /// Does the same for changes of rows (`NEW.name <> OLD.name`).
+    #[track_caller]
+    pub fn refuse_updates(&self, table: &str, condition: &str) {
+        self.refuse("UPDATE", table, condition);
+    }
+
+    #[track_caller]
+    fn refuse(&self, change: &str, table: &str, condition: &str) {
         let name = refusal(table);
         self.run(&match self.place {
             Place::File(_) => format!(
-                "CREATE TRIGGER {name} BEFORE INSERT ON {table} WHEN {condition} \
+                "CREATE TRIGGER {name} BEFORE {change} ON {table} WHEN {condition} \
                  BEGIN SELECT RAISE(ABORT, 'disk full'); END"
             ),
             Place::Postgres(_) => format!(
                 "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS \
                  $$ BEGIN RAISE EXCEPTION 'disk full'; END $$; \
-                 CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW WHEN ({condition}) \
+                 CREATE TRIGGER {name} BEFORE {change} ON {table} FOR EACH ROW WHEN ({condition}) \
                  EXECUTE FUNCTION {name}()"
             ),
             Place::Mysql(_) => format!(
-                "CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW \
+                "CREATE TRIGGER {name} BEFORE {change} ON {table} FOR EACH ROW \
                  IF {condition} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'disk full'; END IF"
             ),
         });
     }
 
-    /// Ends the effect of [`Self::refuse_inserts`].
+    /// Ends the effect of [`Self::refuse_inserts`] or [`Self::refuse_updates`].
     #[track_caller]
-    pub fn allow_inserts(&self, table: &str) {
+    pub fn allow_changes(&self, table: &str) {
         let name = refusal(table);
         self.run(&match self.place {
             Place::Postgres(_) => format!("DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}"),

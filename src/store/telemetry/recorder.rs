@@ -120,6 +120,11 @@ impl Recorder {
         self.key_days.take()
     }
 
+    /// Returns the statements that add to what a key has used.
+    pub(in crate::store) fn charge(delta: KeyDelta) -> impl Iterator<Item = Statement> {
+        key_updates(delta).map(Statement::touching_nothing)
+    }
+
     /// Returns the statements that add the tallies to the usage tables.
     fn used(&mut self) -> Vec<Statement> {
         let (hours, days) = self.usage.take();

@@ -522,6 +522,24 @@ fn the_usage_of_a_batch_is_written_with_what_its_key_has_used_or_not_at_all() {
 }
 
 #[test]
+fn a_batch_counts_in_the_window_in_which_it_ends() {
+    let (mut gateway, upstream) = world("openai", &[]);
+    create(&counted(&gateway), ASKED);
+    gateway.wait_for_logs_of(BATCHES, 1);
+    assert_eq!(gateway.used_of_budget(), (0, 1));
+    gateway.kill();
+    let yesterday = "UPDATE downstream_key_budgets SET window_start = window_start - 86400000";
+    gateway.home().database().run(yesterday);
+    let mut done = openai("completed", Some("file-out1"));
+    done["usage"] = json!({"input_tokens": 14, "output_tokens": 8, "total_tokens": 22});
+    upstream.answer(UP, Reply::json(200, &done));
+    let gateway = gateway.restart();
+    eventually("it counts today, though nothing is asked today", || {
+        (gateway.used_of_budget() == (22, 0)).then_some(())
+    });
+}
+
+#[test]
 fn messages_for_several_models_or_none_are_refused_in_the_shape_of_the_surface() {
     let (gateway, upstream) = world("claude", &[]);
     let client = gateway.client();

@@ -8,10 +8,10 @@ use crate::metrics::series::TOKEN_KINDS;
 use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, Tokens};
-use crate::store::Result;
 use crate::store::amend::{Amendment, Claim, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
+use crate::store::{Result, budgets};
 use crate::time::{Millis, monotonic_ms, now_ms};
 
 /// A settled request, as it was booked.
@@ -105,7 +105,7 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         Some(payer) => Some(payer.key.live.turn.lock().await),
         None => None,
     };
-    let charge = booked.charge(tokens, more_cost);
+    let charge = booked.charge(core, tokens, more_cost).await?;
     let is_logged =
         amend(&core.store, &core.config.time_zone, booked.amendment(known, charge.as_ref())).await?;
     if let Some(charge) = charge {
@@ -164,19 +164,25 @@ impl BookedRequest<'_> {
     }
 
     /// Returns the difference that the key pays, unless its usage was reset since it paid. The caller holds the key's turn.
-    fn charge(&self, tokens: Tokens, more_cost: Usd) -> Option<KeyCharge<'_>> {
-        let payer = self.payer.as_ref().filter(|payer| !payer.is_reset())?;
+    async fn charge(&self, core: &Core, tokens: Tokens, more_cost: Usd) -> Result<Option<KeyCharge<'_>>> {
+        let Some(payer) = self.payer.as_ref().filter(|payer| !payer.is_reset()) else { return Ok(None) };
         let more_tokens = count(all(tokens)) - count(all(self.tokens));
         if more_cost == Usd::ZERO && more_tokens == 0 {
-            return None;
+            return Ok(None);
         }
         let now = now_ms();
-        // What was made in the background may end long after the windows in which it began.
-        let began = if self.claim.is_some() { now } else { self.row.created_at };
+        let mut began = self.row.created_at;
+        if self.claim.is_some() {
+            // What was made in the background may end long after the windows in which it began: it counts where it ends.
+            began = now;
+            for budget in payer.key.limits.iter().flat_map(|limits| limits.in_mask(payer.budgets)) {
+                budgets::open(&core.store, payer.key.id, (&budget.live, budget.period), now).await?;
+            }
+        }
         let ticks = monotonic_ms();
         let amount = Charge { cost: more_cost, tokens: more_tokens, began, now, ticks };
         let of_rows = payer.key.charge_of_rows(payer.budgets, &amount);
-        Some(KeyCharge { key: &payer.key, amount, of_rows })
+        Ok(Some(KeyCharge { key: &payer.key, amount, of_rows }))
     }
 }
 

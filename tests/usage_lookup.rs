@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gateway, Reply, Upstream, eventually};
+use crate::support::{self, Gate, Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 const LOG: &str = "/api/log/self";
@@ -100,6 +100,21 @@ fn a_line_that_comes_late_is_waited_for() {
     client.chat(MODEL).expect(200);
     wait_for_source(&gateway, "self-log");
     assert_eq!(upstream.asked_for(LOG).len(), 2);
+}
+
+#[test]
+fn a_price_list_that_cannot_be_read_does_not_hold_up_the_look_at_the_log() {
+    let prices = Gate::new();
+    let usage = json!({"prompt_tokens": 12000, "completion_tokens": 800, "total_tokens": 12800});
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    upstream.answer("/v1/chat/completions", chat(usage));
+    upstream.answer("/api/available_model", Reply::error(500, "no prices today").head_waits_for(&prices));
+    upstream.answer(LOG, Reply::json(200, &log()));
+    gateway.add_as(&json!({"name": "hub", "platform": "done-hub"}), &upstream);
+    gateway.client().chat(MODEL).expect(200);
+    gateway.wait_for_logs(1);
+    prices.open();
+    assert_eq!(wait_for_source(&gateway, "self-log")["estimatedCost"], 0.04);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
         return;
     }
     prices::refresh_unread(jobs, account.id);
-    if timeout(LIST_TIMEOUT, jobs.prices.until_found(&account.prices)).await.is_err() {
+    if timeout(LIST_TIMEOUT, jobs.prices.until_read(account.id, &account.prices)).await.is_err() {
         return;
     }
     let Some(_slot) = jobs.usage_lookup.slots.acquire(account.site.id).await else { return };

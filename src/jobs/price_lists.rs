@@ -71,11 +71,11 @@ impl Prices {
         }
     }
 
-    /// Waits until this list has been read for the first time.
-    pub(super) async fn until_found(&self, list: &PriceList) {
+    /// Waits until this account's list has been read for the first time, or that has failed.
+    pub(super) async fn until_read(&self, account: AccountId, list: &PriceList) {
         let mut looks = self.first_looks.subscribe();
         // The sender lives as long as this.
-        drop(looks.wait_for(|_| list.load().is_some()).await);
+        drop(looks.wait_for(|_| list.load().is_some() || self.has_failed(account)).await);
     }
 
     /// Whether the last reading of the account's list failed.

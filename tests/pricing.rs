@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gate, Gateway, Reply, Upstream, eventually};
+use crate::support::{self, Gate, Gateway, Program, Reply, Site, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 
@@ -145,6 +145,25 @@ fn an_account_put_to_use_by_hand_has_its_prices_at_once() {
         gateway.client().chat(MODEL).expect(200);
         assert_eq!(gateway.wait_for_logs(1)[0]["estimatedCost"], 0.035438, "by channel: {by_channel}");
     }
+}
+
+#[test]
+fn the_keys_of_an_expired_session_are_priced_after_a_restart_too() {
+    let (gateway, site) = (Gateway::start(), Site::start(Program::NewApi, &[MODEL]));
+    site.answer("/api/pricing", Reply::json(200, &ratios()));
+    site.answer_model("/v1/chat/completions", MODEL, Reply::json(200, &chat()));
+    let made = gateway.create_site(&json!({"name": "Relay", "url": site.url(), "platform": "new-api"}));
+    let session = json!({"siteId": made["id"], "accessToken": site.token(), "platformUserId": 7659});
+    let account = gateway.admin().post("/api/accounts", &session).expect(200);
+    gateway.wait_for_task(&account);
+    gateway.wait_for_channels(MODEL, 1);
+    let path = format!("/api/accounts/{}", account["id"]);
+    gateway.admin().put(&path, &json!({"status": "expired"})).expect(200);
+    let gateway = gateway.restart();
+    gateway.client().chat(MODEL).expect(200);
+    eventually("it costs what the list says", || {
+        gateway.logs().iter().any(|row| row["estimatedCost"] == 0.035438).then_some(())
+    });
 }
 
 #[test]

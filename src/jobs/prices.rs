@@ -25,7 +25,7 @@ use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::routing::pricing::Catalog;
 use crate::store::Store;
-use crate::store::accounts::{self, AccountRow};
+use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self};
 use crate::sync::lock;
@@ -40,15 +40,15 @@ const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// The pause where a site publishes no list.
 const UNPUBLISHED: Duration = Duration::from_secs(3600);
 
-/// Reads every list that is due, of active accounts at active sites.
+/// Reads every list that is due, of accounts that may serve at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
-    let active = |account: AccountRow| is_active(&account).then_some((account.site_id, account.id));
-    let active = accounts::pick(&jobs.core.store, active).await?;
+    let serving = |account: AccountRow| may_serve(&account).then_some((account.site_id, account.id));
+    let serving = accounts::pick(&jobs.core.store, serving).await?;
     let now = Instant::now();
     let due: Vec<(SiteId, AccountId)> = {
         let mut known = lock(&jobs.prices.due);
-        known.retain(|id, _| active.binary_search_by_key(id, |(_, id)| *id).is_ok());
-        active.into_iter().filter(|(_, id)| known.get(id).is_none_or(|due| due.at <= now)).collect()
+        known.retain(|id, _| serving.binary_search_by_key(id, |(_, id)| *id).is_ok());
+        serving.into_iter().filter(|(_, id)| known.get(id).is_none_or(|due| due.at <= now)).collect()
     };
     refresh_now(&jobs, due).await;
     Ok(None)
@@ -128,9 +128,9 @@ async fn refresh(jobs: &Jobs, id: AccountId) {
     lock(&jobs.prices.due).insert(id, Due { at: Instant::now() + pause, failures });
 }
 
-/// Returns the account and its site, when both are active.
+/// Returns the account and its site, when both may serve.
 async fn rows(store: &Store, id: AccountId) -> store::Result<Option<(SiteRow, AccountRow)>> {
-    let Some(account) = accounts::get(store, id).await?.filter(is_active) else { return Ok(None) };
+    let Some(account) = accounts::get(store, id).await?.filter(may_serve) else { return Ok(None) };
     let site = sites::get(store, account.site_id).await?;
     Ok(site.filter(|site| site.status == SiteStatus::Active).map(|site| (site, account)))
 }
@@ -142,8 +142,9 @@ async fn fetch(jobs: &Jobs, site: &SiteRow, account: &AccountRow) -> Result<Arc<
     Ok(jobs.prices.share(site.id, catalog))
 }
 
-fn is_active(account: &AccountRow) -> bool {
-    account.status == accounts::AccountStatus::Active
+/// Whether requests may go through the account: the keys of an expired session still work.
+fn may_serve(account: &AccountRow) -> bool {
+    matches!(account.status, AccountStatus::Active | AccountStatus::Expired)
 }
 
 fn pause_after(failures: u32) -> Duration {

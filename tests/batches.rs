@@ -540,6 +540,28 @@ fn a_batch_counts_in_the_window_in_which_it_ends() {
 }
 
 #[test]
+fn a_batch_that_ended_while_the_gateway_was_down_costs_what_the_price_list_says() {
+    let (mut gateway, upstream) = world("openai", &[]);
+    create(&counted(&gateway), ASKED);
+    gateway.wait_for_logs_of(BATCHES, 1);
+    gateway.kill();
+    let mut done = openai("completed", Some("file-out1"));
+    done["usage"] = json!({"input_tokens": 14, "output_tokens": 8, "total_tokens": 22});
+    upstream.answer(UP, Reply::json(200, &done));
+    let prices = Gate::new();
+    let list = json!({"success": true, "data": [{"model_name": THERE, "model_ratio": 50}]});
+    upstream.answer("/api/pricing", Reply::json(200, &list).head_waits_for(&prices));
+    let gateway = gateway.restart();
+    eventually("the batch is read", || (!upstream.asked_for(UP).is_empty()).then_some(()));
+    gateway.client().chat(THERE).expect(200);
+    gateway.wait_for_logs(2);
+    prices.open();
+    eventually("it is booked", || (gateway.used_of_budget() == (22, 1)).then_some(()));
+    let key = &gateway.admin().get("/api/downstream-keys").expect(200)["items"][0];
+    assert_eq!(key["usedCost"], 0.0022, "100 USD for a million tokens");
+}
+
+#[test]
 fn messages_for_several_models_or_none_are_refused_in_the_shape_of_the_surface() {
     let (gateway, upstream) = world("claude", &[]);
     let client = gateway.client();

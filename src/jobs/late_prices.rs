@@ -26,6 +26,16 @@ pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
     }
 }
 
+/// Waits until the list that may have the price of the model has been read; false where none has, or not soon.
+pub async fn wait_for_list(jobs: &Arc<Jobs>, channel: &Channel, model: &str) -> bool {
+    if !may_tell(jobs, channel, model) {
+        return false;
+    }
+    let account = &channel.account;
+    prices::refresh_unread(jobs, account.id);
+    timeout(LIST_TIMEOUT, jobs.prices.until_read(account.id, &account.prices)).await.is_ok()
+}
+
 /// Queues a request that was booked by the estimate for booking by the list, and returns at once.
 pub fn enqueue(jobs: &Arc<Jobs>, mut request: UsageLookup) {
     let Some(place) = jobs.usage_lookup.admit(request.channel.account.site.id) else { return };
@@ -39,11 +49,7 @@ pub fn enqueue(jobs: &Arc<Jobs>, mut request: UsageLookup) {
 /// Books a request by the price list, once that has been read; `request` then has the new cost.
 pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
     let account = &request.channel.account;
-    if !may_tell(jobs, &request.channel, &request.row.model) {
-        return;
-    }
-    prices::refresh_unread(jobs, account.id);
-    if timeout(LIST_TIMEOUT, jobs.prices.until_read(account.id, &account.prices)).await.is_err() {
+    if !wait_for_list(jobs, &request.channel, &request.row.model).await {
         return;
     }
     let Some(_slot) = jobs.usage_lookup.slots.acquire(account.site.id).await else { return };

@@ -11,10 +11,15 @@
 //! is gone, is booked without usage.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::{Dialect, json};
 use crate::ids::{AccountId, ChannelId};
+use crate::jobs::late_prices;
 use crate::jobs::late_usage::{BookedRequest, ExactUsage, Payer, book};
 use crate::keys::BudgetMask;
 use crate::money::Usd;
@@ -33,6 +38,8 @@ use crate::proxy::cost;
 /// When the watch first asks for an answer, and the shortest and longest pause before it asks again, in milliseconds.
 pub(in crate::proxy) const FIRST_LOOK: Millis = 10_000;
 pub(in crate::proxy) const LONGEST_PAUSE: Millis = 600_000;
+/// How long a client waits for the usage of what it reads to be booked.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The usage of an answer that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +82,18 @@ pub(in crate::proxy) fn book_or_watch(proxy: &Arc<Proxy>, name: ResponseName, us
     proxy.core.background.spawn("the usage of a response in the background", async move {
         book_outcome(&settling, &name, Outcome::Used(usage)).await;
     });
+}
+
+/// Books the usage of an answer, of whose end a client has asked. The booking goes on if the client leaves, or waits no longer.
+pub(super) async fn book_for_client(proxy: &Arc<Proxy>, name: &ResponseName, outcome: Outcome) {
+    let (done, booked) = oneshot::channel::<()>();
+    let (settling, name) = (proxy.clone(), name.clone());
+    proxy.core.background.spawn("the usage of a response in the background", async move {
+        book_outcome(&settling, &name, outcome).await;
+        drop(done);
+    });
+    // It is dropped without a word, or later than the client waits.
+    drop(timeout(PATIENCE, booked).await);
 }
 
 /// Books the usage of an answer, unless that has been done.
@@ -143,6 +162,10 @@ pub(in crate::proxy) async fn book_late(
         || snapshot.channels().flat_map(serving).filter(|channel| channel.account.id == answer.account_id);
     let channel =
         of_account().find(|channel| channel.id == answer.channel_id).or_else(|| of_account().next());
+    if let Some(channel) = channel {
+        // Soon after a start, the prices may not have been read; the answer is booked once, so by them if there are any.
+        late_prices::wait_for_list(&proxy.jobs, channel, &row.model).await;
+    }
     let bill: Bill = {
         let catalog = channel.map(|channel| channel.account.prices.load());
         let catalog = catalog.as_ref().and_then(|catalog| catalog.as_ref());

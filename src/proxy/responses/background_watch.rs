@@ -13,7 +13,7 @@ use crate::store::background_responses as rows;
 use crate::time::{Millis, millis, now_ms};
 use crate::upstream::UpstreamBody;
 
-use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, book_outcome};
+use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, book_for_client, book_outcome};
 use super::id_owners::StoredAt;
 use super::name::ResponseName;
 use super::pending::{Cancellation, DueAnswer, MAX_PENDING, Pending};
@@ -164,12 +164,15 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
     if is_whole { Outcome::of_object(&held) } else { Outcome::of_tail(&held) }
 }
 
-/// Prepares the deletion of an answer: books its usage, and cancels it if it is still being made.
-pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &ResponseName, at: &StoredAt) {
+/// Prepares the deletion of an answer: books its usage, and cancels it if it is still being made. Returns whether the upstream
+/// has told its outcome.
+pub(in crate::proxy) async fn stop(proxy: &Arc<Proxy>, name: &ResponseName, at: &StoredAt) -> bool {
     proxy.background_responses.cancel(name);
     for action in [Action::Read, Action::Cancel] {
         if let Ok(Some(outcome)) = ask(proxy, action, &name.id, at, 0).await {
-            return book_outcome(proxy, name, outcome).await;
+            book_for_client(proxy, name, outcome).await;
+            return true;
         }
     }
+    false
 }

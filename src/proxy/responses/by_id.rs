@@ -135,9 +135,9 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
         ResponseLocation::At(at) => at,
     };
     let name = ResponseName::new(caller.key_id(), id);
-    let is_unbooked = background::is_unbooked(proxy, &name).await;
+    let mut is_unbooked = background::is_unbooked(proxy, &name).await;
     if is_unbooked {
-        background_watch::stop(proxy, &name, &at).await;
+        is_unbooked = !background_watch::stop(proxy, &name, &at).await;
     }
     let answer = ask(proxy, request, at, DELETE).await?;
     let shape = shape(request);
@@ -145,7 +145,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let ResourceAnswer { response: answer, slot: _slot, .. } = answer;
     let (_, body) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     if is_unbooked {
-        background::book_outcome(proxy, &name, Outcome::Unknown).await;
+        background::book_for_client(proxy, &name, Outcome::Unknown).await;
     }
     proxy.response_owners.forget(id);
     if let Err(error) = responses::delete(&proxy.core.store, &Owner::of_key(caller.key_id()), id).await {
@@ -251,7 +251,7 @@ async fn current(
             let items = item_ids(&String::from_utf8_lossy(&held));
             owners::bind_items_of(proxy, name.key_id, &at, items.iter().map(String::as_str));
             if let Some(outcome) = Outcome::of_object(&held) {
-                background::book_outcome(proxy, &name, outcome).await;
+                background::book_for_client(proxy, &name, outcome).await;
             }
             let object = redaction::of_error(held.freeze(), || answer.upstream.secrets());
             proxy.core.metrics.sent_bytes.add(object.len() as u64);

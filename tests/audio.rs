@@ -198,6 +198,16 @@ fn what_is_no_sound_gives_way_to_the_next_site() {
 }
 
 #[test]
+fn a_failure_is_reported_though_the_site_that_was_asked_last_reads_nothing_aloud() {
+    let pair = Pair::on("new-api", &[]);
+    pair.first.answer(SPEECH, Reply::error(500, "boom"));
+    pair.second.answer(SPEECH, Reply::error(404, "Invalid URL (POST /v1/audio/speech)"));
+    let answer = pair.gateway.client().post(SPEECH, &speech(Pair::MODEL));
+    assert_eq!(answer.expect(500)["error"]["message"], "boom");
+    assert_eq!([&pair.first, &pair.second].map(|site| site.asked_for(SPEECH).len()), [1, 1]);
+}
+
+#[test]
 fn a_sound_that_breaks_off_is_not_whole_for_its_client_either() {
     let (gateway, upstream) = started();
     let gate = Gate::new();

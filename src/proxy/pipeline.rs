@@ -241,7 +241,10 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
                     let snapshot = proxy.core.snapshot.load();
                     tried.extend(snapshot.sharing_credential(&choice.channel).map(|other| other.key()));
                 }
-                last = Some(Box::new(failure));
+                // A site without the surface says nothing of the sites that have it.
+                if last.is_none() || !failure.lacks_surface() {
+                    last = Some(Box::new(failure));
+                }
             }
             Err(failure) => return refused_for_good(call, failure).into(),
         }

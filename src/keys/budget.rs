@@ -263,9 +263,14 @@ impl BudgetLive {
         } else {
             (window.cost_nano, window.tokens) = (window.cost_nano.max(cost), window.tokens.max(tokens));
         }
-        // Limited requests are written to the database before they are used, all others afterwards.
-        let unsaved = if bounds.requests.is_some() { 0 } else { window.unsaved.requests };
-        window.requests.set_reserved(stored.requests + unsaved);
+        match bounds.requests {
+            // They are written to the database before they are used.
+            Some(_) => window.requests.set_reserved(stored.requests),
+            None => {
+                let known = stored.requests + window.unsaved.requests;
+                window.requests.follow(known, stored.requests < before.requests);
+            }
+        }
     }
 
     /// Resets the budget: nothing is used, and no window is open.
@@ -488,6 +493,22 @@ mod tests {
         assert_eq!(hear(0.3, 30), [false, false]);
         live.charge(Usd::new(0.2), 1, 1_000);
         assert!(live.is_near_limit(&bounds, 1), "it has spent two tenths itself");
+    }
+
+    #[test]
+    fn requests_without_a_limit_are_counted_while_they_are_being_written() {
+        let bounds = Bounds { cost: Some(Usd::new(1.0)), ..Bounds::default() };
+        let live = open(Used::default());
+        let hear = |requests| {
+            live.follow(&bounds, 1_000, Some(Used { requests, ..Used::default() }));
+            live.used(1_500).map(|(used, _)| used.requests)
+        };
+        assert_eq!(take(&live, &bounds, 1_000), Ok(true));
+        assert!(live.take_delta().is_some());
+        assert_eq!(hear(0), Some(1), "the database does not have it yet");
+        assert_eq!(hear(3), Some(3), "others have made two");
+        assert_eq!(take(&live, &bounds, 1_000), Ok(true));
+        assert_eq!(hear(0), Some(1), "another instance has reset the key");
     }
 
     #[test]

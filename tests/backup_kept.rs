@@ -334,6 +334,11 @@ fn a_configuration_that_cannot_be_used_is_not_imported() {
         (updates, json!({"helperBaseUrl": 5}), "helperBaseUrl: expected string"),
         (updates, json!({"helperBaseUrl": "ftp://x"}), "helperBaseUrl"),
         (updates, json!({"defaultDeploySource": "zz"}), "defaultDeploySource"),
+        (
+            updates,
+            json!({"chartRef": "oci://me:pass-word@r.example/c"}),
+            "chartRef: expected address without",
+        ),
         ("webhook_url", json!("ftp://x"), "http or https address"),
     ] {
         let document = json!({"timestamp": 1, "settings": [{"key": key, "value": value}]});

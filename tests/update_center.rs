@@ -166,9 +166,15 @@ fn a_configuration_is_changed_field_by_field_and_a_wrong_one_not_at_all() {
         json!({"releaseName": "two", "namespace": 7}),
         json!({"releaseName": "two", "helperBaseUrl": "ftp://h"}),
         json!({"releaseName": "two", "defaultDeploySource": "elsewhere"}),
+        json!({"releaseName": "two", "chartRef": "oci://me:secret@registry.example/charts/one"}),
+        json!({"releaseName": "two", "chartRef": "https://me:secret@charts.example/one.tgz"}),
+        json!({"releaseName": "two", "imageRepository": "me:secret@registry.example/one"}),
     ] {
         put(&wrong).expect(400);
     }
+    let digest = json!({"imageRepository": "registry.example:5000/me/one@sha256:0a"});
+    put(&digest).expect(200);
+    put(&json!({"imageRepository": ""})).expect(200);
     assert_eq!(put(&json!({"chartRef": "oci://c"})).expect(200)["config"]["releaseName"], "one");
     let status = gateway.admin().get("/api/update-center/status").expect(200);
     assert_eq!((&status["helper"]["ok"], &status["githubRelease"]), (&json!(false), &Value::Null));

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::UnusableMember;
 use crate::routing::BaseUrl;
+use crate::site_url::without_user_info;
 
 /// The name of the setting in the store.
 pub const KEY: &str = "update_center_k3s_config_v1";
@@ -49,7 +50,7 @@ impl UpdateConfig {
     /// # Errors
     /// When a deployment could not use one.
     pub fn check(&self) -> Result<(), UnusableMember> {
-        let Self { helper_base_url, default_deploy_source, .. } = self;
+        let Self { helper_base_url, chart_ref, image_repository, default_deploy_source, .. } = self;
         if !helper_base_url.is_empty()
             && let Err(why) = BaseUrl::parse(helper_base_url, None)
         {
@@ -57,6 +58,13 @@ impl UpdateConfig {
                 "helperBaseUrl",
                 format!("the address of a deploy helper: {why}"),
             ));
+        }
+        // They are shown as they are stored, and a name has no user.
+        for (name, place) in [("chartRef", chart_ref), ("imageRepository", image_repository)] {
+            if place.contains('/') && without_user_info(place).is_some() {
+                let expected = "address without user name and password: the cluster logs in with its own";
+                return Err(UnusableMember::new(name, expected));
+            }
         }
         if ![RELEASE, IMAGE_TAG].contains(&default_deploy_source.as_str()) {
             return Err(UnusableMember::new("defaultDeploySource", format!("{RELEASE} or {IMAGE_TAG}")));

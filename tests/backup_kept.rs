@@ -313,6 +313,18 @@ fn the_stop_waits_for_a_file_that_is_being_written() {
 }
 
 #[test]
+fn the_report_of_an_import_masks_a_password_as_the_configuration_does() {
+    let gateway = Gateway::start();
+    let config = json!({"enabled": true, "fileUrl": "https://dav.example/b.json", "password": "abcdefghij"});
+    let document = json!({"timestamp": 1, "settings": [{"key": "backup_webdav_config_v1", "value": config}]});
+    let answer = gateway.admin().post("/api/settings/backup/import", &json!({"data": document})).expect(200);
+    let applied = &answer["appliedSettings"][0]["value"];
+    assert_eq!((&applied["password"], &applied["autoSyncEnabled"]), (&json!("ab****ij"), &json!(false)));
+    let shown = gateway.admin().get(WEBDAV).expect(200);
+    assert_eq!(shown["config"]["passwordMasked"], "ab****ij");
+}
+
+#[test]
 fn a_configuration_that_cannot_be_used_is_not_imported() {
     let (gateway, server) = (Gateway::start(), WebDav::start());
     let saved = configured(&gateway, &server, &json!({}));

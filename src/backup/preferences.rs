@@ -14,6 +14,7 @@ use crate::config::runtime::SETTINGS;
 use crate::settings::update_center::{self, UpdateConfig};
 use crate::settings::{
     AllowList, LOG_CLEANUP_KEYS, Settings, UnusableMember, WEBDAV_KEY, WebDav, is_password_mask,
+    mask_password,
 };
 use crate::store::staging::{Action, Conflict};
 use crate::store::{Secret, settings};
@@ -213,7 +214,10 @@ pub fn masked(key: &str, value: &Value) -> Value {
     match value {
         Value::Object(members) if settings::SEALED.contains(&key) => {
             let members = members.iter().map(|(name, value)| {
-                let value = if name == "password" { mask(value) } else { value.clone() };
+                let value = match value.as_str() {
+                    Some(password) if name == "password" => mask_password(password).into(),
+                    _ => value.clone(),
+                };
                 (name.clone(), value)
             });
             Value::Object(members.collect())

@@ -128,6 +128,17 @@ fn what_a_server_refuses_is_told_plainly_and_remembered() {
     server.refuse("PUT", 500, &"x".repeat(500));
     let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
     assert!(message.contains(&"x".repeat(120)) && !message.contains(&"x".repeat(121)), "{message}");
+    let refused =
+        || gateway.admin().post(&format!("{WEBDAV}/import"), &json!({})).expect(400)["message"].to_string();
+    for (status, expected) in
+        [(404, "has no file"), (410, "has no file"), (409, "collection for the file does not exist")]
+    {
+        server.refuse("GET", status, "gone fishing");
+        let message = refused();
+        let is_plain =
+            message.contains(&format!("HTTP {status}: the ")) && message.contains("(gone fishing)");
+        assert!(is_plain && message.contains(expected), "{message}");
+    }
     server.accept();
     export().expect(200);
     assert_eq!(state(&gateway)["lastError"], Value::Null);

@@ -129,10 +129,7 @@ fn laid_out(mut file: File) -> std::io::Result<Bytes> {
 /// Reads the file from the server. The caller records the result of using it with [`note`].
 pub async fn read(jobs: &Arc<Jobs>, config: &WebDav) -> Result<File, String> {
     let _turn = jobs.backups.remote.lock().await;
-    match remote(jobs, config)?.read().await? {
-        Some((file, _)) => Ok(file),
-        None => Err("The WebDAV server has no file at fileUrl: HTTP 404".to_owned()),
-    }
+    remote(jobs, config)?.read().await
 }
 
 fn remote<'a>(jobs: &'a Arc<Jobs>, config: &WebDav) -> Result<RemoteFile<'a>, String> {

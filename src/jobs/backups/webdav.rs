@@ -53,7 +53,8 @@ pub struct RemoteFile<'a> {
 /// The result of a GET.
 enum GetOutcome {
     File(File, u64),
-    Nothing,
+    /// There is none; the reason in words for people.
+    Nothing(String),
     /// The status, and the reason in words for people.
     Refused(StatusCode, String),
 }
@@ -97,12 +98,11 @@ impl<'a> RemoteFile<'a> {
         Ok(Self { client, base, path: path.to_owned(), query, authorization, mask, dir })
     }
 
-    /// Reads the file and its length in bytes; `None` when there is none.
-    pub async fn read(&self) -> Result<Option<(File, u64)>, String> {
+    /// Reads the file.
+    pub async fn read(&self) -> Result<File, String> {
         match self.find().await? {
-            GetOutcome::File(file, length) => Ok(Some((file, length))),
-            GetOutcome::Nothing => Ok(None),
-            GetOutcome::Refused(_, why) => Err(why),
+            GetOutcome::File(file, _) => Ok(file),
+            GetOutcome::Nothing(why) | GetOutcome::Refused(_, why) => Err(why),
         }
     }
 
@@ -120,7 +120,9 @@ impl<'a> RemoteFile<'a> {
             answer = self.send(Method::GET, &address, Bytes::new()).await?;
         }
         Ok(match answer.status {
-            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => GetOutcome::Nothing,
+            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => {
+                GetOutcome::Nothing(self.refusal(answer, "GET"))
+            }
             status if status.is_success() => GetOutcome::File(answer.body, answer.length),
             status => GetOutcome::Refused(status, self.refusal(answer, "GET")),
         })
@@ -148,7 +150,7 @@ impl<'a> RemoteFile<'a> {
                 block_in_place(|| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
                 if bytes == text { None } else { self.keep(bytes.into()).await? }
             }
-            GetOutcome::File(..) | GetOutcome::Nothing => None,
+            GetOutcome::File(..) | GetOutcome::Nothing(_) => None,
             GetOutcome::Refused(status, why) if is_passing(status) => return Err(why),
             GetOutcome::Refused(_, why) => {
                 Some(format!("No copy of a former file was kept, because it could not be read: {why}"))
@@ -167,7 +169,7 @@ impl<'a> RemoteFile<'a> {
     async fn compare(&self, text: &[u8]) -> Result<Option<String>, String> {
         let mut file = match self.find().await {
             Ok(GetOutcome::File(file, _)) => file,
-            Ok(GetOutcome::Nothing) => {
+            Ok(GetOutcome::Nothing(_)) => {
                 return Ok(Some(
                     "The server accepted the file, but has no file when it is read back".to_owned(),
                 ));
@@ -266,6 +268,8 @@ impl<'a> RemoteFile<'a> {
             }
             301 | 302 | 303 | 307 | 308 => ": the server redirects, which only reads follow",
             401 | 403 => ": the server refuses the login; check user name and password",
+            404 | 410 if method == "GET" => ": the server has no file at this address",
+            409 if method == "GET" => ": the collection for the file does not exist",
             409 => ": the collection for the file does not exist and could not be created",
             423 => ": the file is locked by somebody else on the server",
             507 => ": the server has no room for the file",

@@ -187,10 +187,11 @@ fn a_saved_database_that_cannot_be_opened_stops_the_start_unless_told_otherwise(
     let home = Home::new();
     let gateway = Setup::default().start_in(home.clone());
     let gone = home.path().join("gone");
-    std::fs::create_dir(&gone).expect("a directory");
     let choice = json!({ "dialect": "sqlite", "connectionString": gone.to_str() });
     assert_eq!(gateway.admin().put("/api/settings/database/runtime", &choice).status, 200);
     drop(gateway);
+    std::fs::remove_file(&gone).expect("it was made when it was saved");
+    std::fs::create_dir(&gone).expect("a directory");
     let said = support::run(&Setup::default().with("PORT", "4999"), &home, &["serve"]);
     assert!(!said.status.success());
     assert!(said.stderr.contains("DB_FALLBACK_TO_ENV") && said.stderr.contains("gone"), "{}", said.stderr);

@@ -120,8 +120,6 @@ fn a_file_is_made_when_it_is_saved_and_named_by_its_whole_path() {
         let choice = choice(Path::new(path));
         gateway.admin().put("/api/settings/database/runtime", &choice).expect(200)
     };
-    let message = save("/nowhere/at/all/x.db")["message"].to_string();
-    assert!(message.contains("the next start will fail") && message.contains("no directory"), "{message}");
     let saved = save("new.db");
     let message = saved["message"].to_string();
     assert!(message.contains("begins without any data"), "{message}");
@@ -133,7 +131,7 @@ fn a_file_is_made_when_it_is_saved_and_named_by_its_whole_path() {
 }
 
 #[test]
-fn what_cannot_be_the_next_database_is_told_when_it_is_saved() {
+fn what_cannot_be_the_next_database_is_refused_and_not_saved() {
     let home = Home::new();
     let gateway = Setup::default().start_in(home.clone());
     let text = home.path().join("text");
@@ -142,15 +140,19 @@ fn what_cannot_be_the_next_database_is_told_when_it_is_saved() {
     let foreign = home.path().join("foreign.db");
     let database = rusqlite::Connection::open(&foreign).expect("a database");
     database.execute_batch("CREATE TABLE notes (id INTEGER)").expect("a table");
+    let save = |path: &Path| gateway.admin().put("/api/settings/database/runtime", &choice(path));
     for (path, message) in [
-        (home.path(), "the next start will fail: cannot open the database"),
+        (home.path(), "it is a directory"),
         (&text, "not a database"),
         (&foreign, "another program"),
-        (Path::new(":memory:"), "begins without any data at each start"),
+        (Path::new("/nowhere/at/all/x.db"), "no directory"),
     ] {
-        let saved = gateway.admin().put("/api/settings/database/runtime", &choice(path)).expect(200);
-        assert!(saved["message"].as_str().is_some_and(|told| told.contains(message)), "{saved}");
+        let refused = save(path).expect(400);
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains(message)), "{refused}");
+        assert_eq!(runtime(&gateway)["saved"], Value::Null);
     }
+    let message = save(Path::new(":memory:")).expect(200)["message"].to_string();
+    assert!(message.contains("begins without any data at each start"), "{message}");
 }
 
 #[test]

@@ -52,16 +52,16 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?.absolute();
-    let prepared = {
+    if place.kind == DatabaseKind::Sqlite {
+        // A server that does not answer now may do so at the next start, but a file will be the same.
         let place = place.clone();
-        blocking(move || {
+        let prepare = move || {
+            relocate::try_out(&place)?;
             // A start creates no saved file.
-            relocate::create_file(&place)?;
-            // A server may answer by then, but a file will be the same.
-            if place.kind == DatabaseKind::Sqlite { relocate::try_out(&place) } else { Ok(()) }
-        })
-        .await
-    };
+            relocate::create_file(&place)
+        };
+        blocking(prepare).await?;
+    }
     let store = bootstrap(&admin);
     let event = NewEvent {
         kind: "status",
@@ -75,9 +75,6 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     admin.core.store.batch(vec![event.insert(now_ms())]).await?;
     let mut answer = runtime(&admin).await?;
     let message = match answer["restartRequired"] == true {
-        true if let Err(error) = &prepared => {
-            &format!("Saved, but the next start will fail: {}", error.message())
-        }
         true if !relocate::is_usable(place.kind) => {
             "Saved. It takes effect after a restart, but this build has no driver for it: restart with a \
              build that has"

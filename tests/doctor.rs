@@ -1,10 +1,16 @@
 //! `switchyard doctor`: reports what is wrong with an installation, without changing anything.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Reply, Setup, Upstream, run};
+use crate::support::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Reply, Setup, Upstream, free_port, run};
+
+/// Returns a setup with a port of its own: another program may have the default one.
+fn at_free_port() -> Setup {
+    Setup::default().with("PORT", &free_port().to_string())
+}
 
 /// Runs the doctor; returns its findings by check, and its exit code.
 #[track_caller]
@@ -29,7 +35,7 @@ fn closed(sites: &[(&str, &Upstream)]) -> (Setup, std::sync::Arc<Home>) {
     }
     gateway.signal("TERM");
     assert!(gateway.wait_for_exit().success());
-    (Setup::default(), gateway.home().clone())
+    (at_free_port(), gateway.home().clone())
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn an_installation_without_faults_is_told_line_by_line() {
 #[test]
 fn a_gateway_that_runs_is_looked_at_too_and_goes_on() {
     let (gateway, _upstream) = Gateway::serving(&["alpha"]);
-    let (findings, code) = examine(&Setup::default(), gateway.home());
+    let (findings, code) = examine(&at_free_port(), gateway.home());
     assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
     assert_eq!(findings["site site"][0]["result"], "ok");
     gateway.client().chat("alpha").expect(200);
@@ -110,7 +116,7 @@ fn mistakes_a_wrong_secret_and_a_damaged_database_are_failures() {
 #[test]
 fn backups_that_cannot_be_written_are_a_failure_before_the_first_is_due() {
     let home = Home::new();
-    let scheduled = Setup::default().with("BACKUP_CRON", "0 3 * * *");
+    let scheduled = at_free_port().with("BACKUP_CRON", "0 3 * * *");
     let (found, status) = examine(&scheduled, &home);
     assert_eq!((&found["backups"][0]["result"], status), (&json!("ok"), Some(0)), "{found:#?}");
     let file = home.path().join("file");
@@ -143,7 +149,7 @@ fn a_schema_that_the_next_start_cannot_use_is_a_failure() {
 #[test]
 fn before_the_first_start_there_is_nothing_to_complain_of() {
     let home = Home::new();
-    let (findings, code) = examine(&Setup::default(), &home);
+    let (findings, code) = examine(&at_free_port(), &home);
     assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
     assert!(home.files().is_empty() && !home.data_dir().exists());
 }
@@ -167,6 +173,54 @@ fn a_database_that_was_in_use_and_is_empty_or_gone_is_a_failure_as_it_is_for_a_s
 }
 
 #[test]
+fn a_damaged_write_ahead_log_is_a_failure() {
+    let (setup, home) = closed(&[]);
+    std::fs::write(home.data_dir().join("switchyard.db-wal"), [0xA5; 4096]).expect("written");
+    let (findings, code) = examine(&setup, &home);
+    let detail = findings["database"][0]["detail"].as_str().expect("a detail");
+    assert!(code == Some(1) && detail.contains("-wal is damaged"), "{findings:#?}");
+}
+
+#[test]
+fn a_link_to_a_file_that_cannot_be_created_is_a_failure_and_to_one_that_can_a_warning() {
+    let home = Home::new();
+    std::os::unix::fs::symlink("/nowhere/at/all", home.data_dir()).expect("a link");
+    let (findings, code) = examine(&at_free_port(), &home);
+    let detail = findings["permissions"][0]["detail"].as_str().expect("a detail");
+    assert!(code == Some(1) && detail.contains("is a link to nowhere"), "{findings:#?}");
+
+    std::fs::remove_file(home.data_dir()).expect("removed");
+    std::fs::create_dir(home.data_dir()).expect("a directory");
+    let file = home.data_dir().join("switchyard.db");
+    for (target, expected) in
+        [("/nowhere/at/all.db", (Some(1), "failed")), ("other.db", (Some(0), "warning"))]
+    {
+        std::os::unix::fs::symlink(target, &file).expect("a link");
+        let (findings, code) = examine(&at_free_port(), &home);
+        let found = &findings["database"][0];
+        assert_eq!((code, &found["result"]), (expected.0, &json!(expected.1)), "{findings:#?}");
+        assert!(found["detail"].to_string().contains(&format!("{target}, which does not exist")), "{found}");
+        std::fs::remove_file(&file).expect("removed");
+    }
+}
+
+#[test]
+fn a_host_of_another_machine_and_a_port_of_another_program_are_failures() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    // An address for documentation (RFC 5737), which no machine has.
+    for (name, value) in [("HOST", "203.0.113.9"), ("PORT", &port)] {
+        let setup = at_free_port().with("HOST", "127.0.0.1").with(name, value);
+        let (findings, code) = examine(&setup, &Home::new());
+        let detail = findings["service"][0]["detail"].as_str().expect("a detail");
+        assert!(
+            code == Some(1) && detail.contains("cannot listen on") && detail.contains(value),
+            "{findings:#?}"
+        );
+    }
+}
+
+#[test]
 fn the_database_that_the_settings_name_is_looked_at_too() {
     let home = Home::new();
     let mut gateway = Setup::default().start_in(home.clone());
@@ -175,7 +229,7 @@ fn the_database_that_the_settings_name_is_looked_at_too() {
     gateway.admin().put("/api/settings/database/runtime", &saved).expect(200);
     gateway.signal("TERM");
     assert!(gateway.wait_for_exit().success());
-    let (findings, code) = examine(&Setup::default(), &home);
+    let (findings, code) = examine(&at_free_port(), &home);
     assert_eq!(code, Some(1), "{findings:#?}");
     let told = serde_json::to_string(&findings["database"]).expect("JSON");
     assert!(told.contains("postgres://me:***@127.0.0.1:1/switchyard"), "{told}");
@@ -199,7 +253,7 @@ fn a_saved_database_that_is_an_empty_file_is_a_warning() {
     gateway.admin().put("/api/settings/database/runtime", &saved).expect(200);
     gateway.signal("TERM");
     assert!(gateway.wait_for_exit().success());
-    let (findings, code) = examine(&Setup::default(), &home);
+    let (findings, code) = examine(&at_free_port(), &home);
     assert_eq!(code, Some(0), "{findings:#?}");
     let last = findings["database"].last().expect("a finding");
     assert_eq!(last["result"], "warning", "{findings:#?}");

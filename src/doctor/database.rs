@@ -67,6 +67,9 @@ fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Database
     match path.metadata() {
         Ok(file) if file.len() > 0 => {}
         Ok(_) => return of_no_data(report, path, "is empty: the first start creates its tables"),
+        Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+            return of_dangling_link(report, path);
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return of_no_data(report, path, "does not exist yet: the first start creates it");
         }
@@ -74,6 +77,13 @@ fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Database
             report.failed(CHECK, format!("{}: {error}", path.display()));
             return DatabaseFindings::default();
         }
+    }
+    if let Some(log) = inspect::damaged_log(path) {
+        let text = format!(
+            "the write-ahead log {} is damaged: a start ignores it, and the changes in it are lost",
+            log.display()
+        );
+        report.failed(CHECK, text);
     }
     let shown = path.display().to_string();
     match look_through(path) {
@@ -87,6 +97,19 @@ fn of_no_data(report: &mut Report, path: &Path, what_follows: &str) -> DatabaseF
     match restore::refuse_unfinished(path).and_then(|()| inspect::refuse_emptied(path)) {
         Ok(()) => report.fine(CHECK, format!("{} {what_follows}", path.display())),
         Err(error) => report.failed(CHECK, error.to_string()),
+    }
+    DatabaseFindings::default()
+}
+
+/// Reports a link to a file that does not exist, whose disk may not be mounted.
+fn of_dangling_link(report: &mut Report, link: &Path) -> DatabaseFindings {
+    let beside = link.parent().unwrap_or(Path::new(""));
+    let target = beside.join(link.read_link().unwrap_or_default());
+    let text = format!("{} is a link to {}, which does not exist", link.display(), target.display());
+    if target.parent().is_some_and(Path::is_dir) {
+        report.doubtful(CHECK, format!("{text}: the first start creates it"));
+    } else {
+        report.failed(CHECK, text);
     }
     DatabaseFindings::default()
 }

@@ -7,7 +7,7 @@
 //! | disk, backups | is there room for the data, can scheduled backups be written |
 //! | open files | how many files may be open |
 //! | database, credentials | is every page of it sound, does the secret open what is sealed |
-//! | service | does an instance answer at the configured address |
+//! | service | does an instance answer at the configured address, or could one listen there |
 //! | site …, clock | does each active site answer, and what time is it there |
 //!
 //! Nothing is changed, and an instance that runs on the same data is not disturbed. No secret is printed. The exit code
@@ -17,6 +17,7 @@ mod database;
 mod report;
 mod sites;
 
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -53,11 +54,23 @@ fn examine(report: &mut Report, config: &Config, warnings: Vec<String>) {
     backups(report, config);
     files(report, config);
     let found = database::examine(report, config);
-    match cli::health(config) {
-        Ok(()) => report.fine("service", format!("an instance answers on port {}", config.port)),
-        Err(_) => report.fine("service", format!("no instance answers on port {}", config.port)),
-    }
+    service(report, config);
     sites::examine(report, config, found);
+}
+
+/// Checks whether an instance answers, and if none does, whether one could listen at the configured address.
+fn service(report: &mut Report, config: &Config) {
+    const CHECK: &str = "service";
+    if cli::health(config).is_ok() {
+        return report.fine(CHECK, format!("an instance answers on port {}", config.port));
+    }
+    let (host, port) = (config.host.as_str(), config.port);
+    match TcpListener::bind((host, port)) {
+        Ok(_) => report.fine(CHECK, format!("no instance answers on port {port}")),
+        Err(error) => {
+            report.failed(CHECK, format!("HOST, PORT: a start cannot listen on {host} port {port}: {error}"))
+        }
+    }
 }
 
 fn configuration(report: &mut Report, config: &Config, warnings: Vec<String>) {
@@ -111,8 +124,16 @@ fn permissions(report: &mut Report, config: &Config) {
     let about = match directory.metadata() {
         Ok(about) => about,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let text = format!("{} does not exist yet: the first start creates it", directory.display());
-            return report.fine(CHECK, text);
+            if directory.is_symlink() {
+                return report.failed(CHECK, format!("{} is a link to nowhere", directory.display()));
+            }
+            return match is_writable(existing(directory)) {
+                Ok(()) => {
+                    let text = "does not exist yet: the first start creates it";
+                    report.fine(CHECK, format!("{} {text}", directory.display()));
+                }
+                Err(why) => report.failed(CHECK, format!("{} cannot be created: {why}", directory.display())),
+            };
         }
         Err(error) => return report.failed(CHECK, format!("{}: {error}", directory.display())),
     };
@@ -164,11 +185,15 @@ fn backups(report: &mut Report, config: &Config) {
         return;
     }
     // A missing directory is created by the first backup.
-    let existing = rules.dir.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("."));
-    match is_writable(existing) {
+    match is_writable(existing(&rules.dir)) {
         Ok(()) => report.fine(CHECK, format!("BACKUP_DIR {} is writable", rules.dir.display())),
         Err(why) => report.failed(CHECK, format!("BACKUP_DIR {}: {why}", rules.dir.display())),
     }
+}
+
+/// Returns the innermost directory of a path that exists.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("."))
 }
 
 fn is_writable(directory: &Path) -> Result<(), String> {

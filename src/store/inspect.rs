@@ -22,7 +22,7 @@ use super::seal::keyring::Derivation;
 use super::server::{drivers, masked::masked};
 use super::sql::Row;
 use super::sqlite::connection::Sqlite;
-pub use super::sqlite::file_state::refuse_emptied;
+pub use super::sqlite::file_state::{damaged_log, refuse_emptied};
 use super::sqlite::location::Location;
 pub use super::sqlite::location::beside;
 use crate::config::DatabaseKind;

@@ -65,6 +65,13 @@ pub fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
     state?.refuse_if_any()
 }
 
+/// Returns the write-ahead log of a database if it is damaged, so that a start ignores what is in it.
+pub fn damaged_log(path: &Path) -> Option<PathBuf> {
+    let wal = wal_of(path);
+    let log = File::open(&wal).and_then(examine);
+    log.is_ok_and(|log| log == Log::Damaged).then_some(wal)
+}
+
 /// Writes the mark that the database is in use.
 pub(in crate::store) fn leave(lock: Option<&File>) -> std::io::Result<()> {
     let Some(mut lock) = lock else { return Ok(()) };

@@ -1,6 +1,9 @@
 //! Opens an SQLite database and brings it up to date.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::statvfs;
 
 use super::connection::Sqlite;
 use super::file_state;
@@ -13,8 +16,39 @@ use crate::store::opened::OpenedDatabase;
 use crate::store::options::StoreOptions;
 use crate::store::seal::keyring::Derivation;
 
+/// The free space, in bytes, with which SQLite can open nothing.
+const NO_ROOM: u64 = 256 * 1024;
+
 pub(in crate::store) fn open(options: &StoreOptions) -> Result<OpenedDatabase, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
+    open_at(location.clone(), options).map_err(|error| match room_beside(&location) {
+        Some((directory, left)) => naming_full_disk(error, &directory, left),
+        None => error,
+    })
+}
+
+/// Returns the directory of a database file, and the free space there in bytes.
+fn room_beside(location: &Location) -> Option<(PathBuf, u64)> {
+    let Location::File(path) = location else { return None };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let disk = statvfs(directory).ok()?;
+    Some((directory.to_owned(), disk.f_bavail.saturating_mul(disk.f_frsize)))
+}
+
+/// Adds to an error that the disk is full, of which SQLite may say only that the disk failed.
+fn naming_full_disk(error: OpenError, directory: &Path, left: u64) -> OpenError {
+    let advice = |text: String| {
+        let (left, directory) = (left / 1024, directory.display());
+        format!("{text}. The disk is full, {left} KB are left in {directory}: make room there")
+    };
+    match error {
+        OpenError::Unusable(text) if left < NO_ROOM => OpenError::Unusable(advice(text)),
+        OpenError::Migration(text) if left < NO_ROOM => OpenError::Migration(advice(text)),
+        error => error,
+    }
+}
+
+fn open_at(location: Location, options: &StoreOptions) -> Result<OpenedDatabase, OpenError> {
     let lock = location::lock(&location)?;
     location::keep_temporary_files_in(&options.data_dir);
     let trace = file_state::find(&location, lock.as_ref())?;
@@ -50,4 +84,19 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<OpenedDatabase, O
         })
     });
     Ok(OpenedDatabase { connection: Box::new(connection), opener, listen: None, sealer, first_keys, lock })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_on_a_full_disk_names_the_directory_that_has_no_room() {
+        let error = |left| {
+            let error = OpenError::Unusable("cannot read the database: disk I/O error".to_owned());
+            naming_full_disk(error, Path::new("/data"), left).to_string()
+        };
+        assert!(error(4096).ends_with("The disk is full, 4 KB are left in /data: make room there"));
+        assert!(error(NO_ROOM).ends_with("disk I/O error"));
+    }
 }

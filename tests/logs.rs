@@ -344,10 +344,11 @@ fn what_a_refused_row_counts_towards_is_counted() {
         gateway.client().chat("model-counted").expect(200);
     }
     // A database server only says that it failed, so the gateway retries for twelve seconds.
-    eventually_within(Duration::from_secs(60), "the rows are dropped", || {
-        let dropped = gateway.admin().get("/api/events").expect(200);
-        dropped.to_string().contains("log row").then_some(())
+    let events = eventually_within(Duration::from_secs(60), "the rows are dropped", || {
+        let events = gateway.admin().get("/api/events").expect(200).to_string();
+        events.contains("log row").then_some(events)
     });
+    assert!(events.contains("the database refuses them") && !events.contains("keep up"), "{events}");
     let gateway = gateway.restart();
     assert_eq!(gateway.channels("model-counted")[0]["successCount"], 3);
     assert_eq!(gateway.logs().len(), 0);

@@ -86,7 +86,26 @@ struct Unwritten {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Dropped {
     rows: u64,
+    /// The number of these rows that the database refused.
+    refused: u64,
     traces: u64,
+}
+
+impl Dropped {
+    /// Describes what was dropped since an earlier count, and why.
+    fn since(self, earlier: Self) -> String {
+        let refused = self.refused - earlier.refused;
+        let rows = self.rows - earlier.rows - refused;
+        let traces = self.traces - earlier.traces;
+        let late =
+            format!("{rows} log rows and {traces} debug traces were dropped: the database cannot keep up");
+        let unfit = format!("{refused} log rows were dropped: the database refuses them, as the log says");
+        match (refused, rows + traces) {
+            (0, _) => late,
+            (_, 0) => unfit,
+            _ => format!("{late}. {unfit}"),
+        }
+    }
 }
 
 /// The state of the writer thread.
@@ -104,6 +123,8 @@ pub(in crate::store) struct Writer {
     unwritten: Option<Unwritten>,
     /// The number of groups so far.
     groups: u64,
+    /// The number of rows that the database refused.
+    refused: u64,
     /// What was already reported.
     reported: Dropped,
     reported_at: Option<Instant>,
@@ -127,6 +148,7 @@ impl Writer {
             since: None,
             unwritten: None,
             groups: 0,
+            refused: 0,
             reported: Dropped::default(),
             reported_at: None,
         }
@@ -333,6 +355,7 @@ impl Writer {
         if let Some((_, error)) = refused.first() {
             log::error!("dropping {} log rows that the database refuses: {error}", refused.len());
         }
+        self.refused += refused.len() as u64;
         self.keep(group, refused.len(), why);
     }
 
@@ -393,14 +416,16 @@ impl Writer {
 
     /// Reports what was dropped, in the log and as an event: the first time at once, then once a minute.
     fn report(&mut self) {
-        let dropped = Dropped { rows: self.queue.dropped(), traces: self.queue.dropped_traces() };
+        let dropped = Dropped {
+            rows: self.queue.dropped(),
+            refused: self.refused,
+            traces: self.queue.dropped_traces(),
+        };
         if dropped == self.reported || self.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
             return;
         }
-        let (rows, traces) = (dropped.rows - self.reported.rows, dropped.traces - self.reported.traces);
+        let message = dropped.since(self.reported);
         (self.reported, self.reported_at) = (dropped, Some(Instant::now()));
-        let message =
-            format!("{rows} log rows and {traces} debug traces were dropped: the database cannot keep up");
         log::warn!("{message}");
         let event = NewEvent {
             kind: "status",

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, QUOTA_PER_USD, platform_at};
+use super::draft::{Draft, QUOTA_PER_USD, named, platform_at};
 use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 use crate::site_url::SiteUrl;
@@ -124,14 +124,16 @@ pub(super) fn read(document: &Value) -> TakenOver {
     let mut draft = Draft::default();
     let arranged = Arranged::of(document);
     for (at, row) in rows(document).into_iter().flatten().enumerate() {
-        take_account(&mut draft, &format!("accounts.accounts[{at}]"), row, &arranged);
+        let place = named(&format!("accounts.accounts[{at}]"), text(row, "site_name"));
+        take_account(&mut draft, &place, row, &arranged);
     }
     tell_unknown(&mut draft, document);
     tell_untaken(&mut draft, ("accounts.accounts", "accounts"), rows(document), OF_ACCOUNTS);
     let accounts = draft.accounts();
     let all = rows(document).map_or(0, Vec::len);
     for (at, profile) in profiles(document).into_iter().flatten().enumerate() {
-        take_profile(&mut draft, &format!("apiCredentialProfiles.profiles[{at}]"), profile);
+        let place = named(&format!("apiCredentialProfiles.profiles[{at}]"), text(profile, "name"));
+        take_profile(&mut draft, &place, profile);
     }
     let place = ("apiCredentialProfiles.profiles", "profiles");
     tell_untaken(&mut draft, place, profiles(document), OF_PROFILES);
@@ -231,7 +233,7 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
         draft.default_token(account, credential.text);
     }
     if text(row, "notes").is_some() {
-        draft.leave(format!("{place}.notes"), "notes");
+        draft.leave(format!("{place}, notes"), "notes");
     }
 }
 

@@ -433,6 +433,14 @@ pub(super) fn platform_at(url: &str, otherwise: Platform) -> Platform {
     Platform::at(&address).unwrap_or(otherwise)
 }
 
+/// Returns the place of a row with the row's name, by which people find it in their program.
+pub(super) fn named(place: &str, name: Option<&str>) -> String {
+    match name.and_then(|name| clipped(name, 60)) {
+        Some(name) => format!("{place} “{name}”"),
+        None => place.to_owned(),
+    }
+}
+
 /// Returns a text as one line of at most `most` characters; `None` when nothing is left.
 pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Channel, DEFAULT_WEIGHT, Draft, platform_at};
+use super::draft::{Channel, DEFAULT_WEIGHT, Draft, named, platform_at};
 use super::litellm_providers;
 use super::taken::{Context, Kind, TakenOver};
 use crate::platform::Platform;
@@ -144,14 +144,15 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
     let params = &entry["litellm_params"];
     let text = |name: &str| params[name].as_str().map(str::trim).filter(|text| !text.is_empty());
     let name = entry["model_name"].as_str().unwrap_or_default().trim();
+    let row = named(place, Some(name));
     let Some(model) = text("model") else {
-        draft.leave(place, "it has no litellm_params.model");
+        draft.leave(&*row, "it has no litellm_params.model");
         return;
     };
     let upstream = match litellm_providers::find(model, text("custom_llm_provider")) {
         Ok(upstream) => upstream,
         Err(reason) => {
-            draft.leave(place, reason);
+            draft.leave(&*row, reason);
             return;
         }
     };
@@ -164,23 +165,23 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
     let Ok(key) = file.value(draft, place, "api_key", text("api_key")) else { return };
     let url = address.as_deref().unwrap_or(upstream.url);
     if url.is_empty() {
-        draft.leave(place, "it has no api_base");
+        draft.leave(&*row, "it has no api_base");
         return;
     }
     let Some(key) = key else {
         draft.leave(
-            place,
+            row,
             "it has no api_key, for which LiteLLM reads a variable of the provider: write the key into the \
              file",
         );
         return;
     };
-    let Some(site) = draft.site(place, platform_of(&upstream, url), url, "") else { return };
-    let Some(account) = draft.key_account(place, site, name, &key) else { return };
+    let Some(site) = draft.site(&row, platform_of(&upstream, url), url, "") else { return };
+    let Some(account) = draft.key_account(&row, site, name, &key) else { return };
     leave_details(draft, place, entry);
     if name.contains('*') || upstream.model.contains('*') {
         draft.leave(
-            place,
+            row,
             "a wildcard: the account is imported, and routes are created for the models that it lists",
         );
         return;

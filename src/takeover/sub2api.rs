@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::draft::{Draft, says_something};
+use super::draft::{Draft, named, says_something};
 use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 use crate::routing::OutboundProxy;
@@ -77,9 +77,10 @@ pub(super) fn read(document: &Value) -> TakenOver {
 }
 
 fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str, Secret>) {
+    let row = named(place, account["name"].as_str());
     if !is_key(account) {
         return draft.leave(
-            place,
+            row,
             "an account of an OAuth login: import it with POST /api/oauth/import, or in the console",
         );
     }
@@ -87,14 +88,14 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
         |value: &Value| value.as_str().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let vendor = text(&account["platform"]).unwrap_or_default().to_ascii_lowercase();
     let Some((_, platform, address)) = PLATFORMS.into_iter().find(|(name, ..)| *name == vendor) else {
-        return draft.leave(place, "its platform is unknown");
+        return draft.leave(row, "its platform is unknown");
     };
     let credentials = &account["credentials"];
     let url = text(&credentials["base_url"]).unwrap_or_else(|| address.to_owned());
-    let Some(key) = text(&credentials["api_key"]) else { return draft.leave(place, "it has no key") };
+    let Some(key) = text(&credentials["api_key"]) else { return draft.leave(row, "it has no key") };
     let name = text(&account["name"]).unwrap_or_else(|| vendor.clone());
-    let Some(site) = draft.site(place, platform, &url, "") else { return };
-    let Some(id) = draft.key_account(place, site, &name, &key) else { return };
+    let Some(site) = draft.site(&row, platform, &url, "") else { return };
+    let Some(id) = draft.key_account(&row, site, &name, &key) else { return };
     let named = account["proxy_key"].as_str().filter(|key| !key.is_empty());
     match named.map(|key| proxies.get(key)) {
         Some(Some(proxy)) => {

@@ -50,7 +50,7 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
         "accounts[5]",
         "accounts[6]",
         "accounts[7]",
-        "profiles[1]",
+        "profiles[1] “No key”: its baseUrl",
         "bookmarks",
         "tagStore",
         "preferences",
@@ -483,7 +483,7 @@ fn the_import_of_the_admin_api_takes_documents_of_other_gateways() {
     );
     let warnings = answer["warnings"].to_string();
     assert!(
-        warnings.contains("accounts.accounts[1]") && !answer.to_string().contains("session-5"),
+        warnings.contains("accounts.accounts[1] “T”: ") && !answer.to_string().contains("session-5"),
         "{answer}"
     );
     // Existing data stays.

@@ -37,9 +37,9 @@ fn the_keys_of_sub2api_are_taken_without_its_logins() {
         let moving = Move::of_text("sub2api.json", &file.to_string());
         let told = moving.import(&[]);
         for told_of in [
-            "accounts[2]",
+            "accounts[2] “three”: an account of an OAuth login",
             "/api/oauth/import",
-            "accounts[3]",
+            "accounts[3] “four”: its platform is unknown",
             "accounts[0].concurrency",
             "accounts[4].proxy_key",
         ] {

@@ -131,7 +131,7 @@ fn a_bad_value_is_refused_by_the_name_of_its_field() {
         ("responsesCompactFallbackToResponsesEnabled", json!([null])),
         ("disableCrossProtocolFallback", json!([0])),
         ("echoRequestedModel", json!([1, "true", null])),
-        ("proxySessionChannelConcurrencyLimit", json!([-1, "many"])),
+        ("proxySessionChannelConcurrencyLimit", json!([-1, -0.5, "many"])),
         ("proxySessionChannelQueueWaitMs", json!([-1])),
         ("proxyDebugTraceEnabled", json!(["on"])),
         ("proxyDebugCaptureHeaders", json!([1])),

@@ -81,8 +81,9 @@ impl Rule {
         match self {
             Self::Flag => value.as_bool().map(Value::from).ok_or_else(|| "boolean".to_owned()),
             Self::Integer(min, max) => {
-                let whole = number(value).map(f64::trunc);
-                let fits = whole.filter(|number| (min as f64..=max as f64).contains(number));
+                // A part of one below the minimum, as -0.5, is not rounded into the range.
+                let number = number(value).filter(|number| *number >= min as f64);
+                let fits = number.map(f64::trunc).filter(|number| *number <= max as f64);
                 fits.map(|number| (number as i64).into()).ok_or_else(|| integer_of(min, max))
             }
             Self::CooldownCap => {

@@ -66,22 +66,28 @@ fn files_of_another_build_are_todays_but_not_kept() {
 }
 
 #[test]
-fn a_path_that_is_nothings_shows_the_page_to_a_browser_and_is_missing_for_programs() {
+fn a_path_that_is_nothings_shows_the_page_and_is_missing_for_clients_of_the_api() {
     let gateway = Gateway::start();
     let browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
-    let page = get(&gateway, "/an/old/bookmark?of=mine", &[browser]);
-    assert_eq!(page.status, 200);
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
-    assert_eq!(page.header("cache-control"), Some("no-cache"));
-    assert!(page.text().contains("<script type=\"module\" src=\"/console/"));
-    for headers in [&[("accept", "*/*")][..], &[]] {
-        let missing = get(&gateway, "/an/old/bookmark", headers);
+    for headers in [&[browser][..], &[("accept", "*/*")], &[]] {
+        let page = get(&gateway, "/an/old/bookmark?of=mine", headers);
+        assert_eq!(page.status, 200, "{headers:?}");
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(page.header("cache-control"), Some("no-cache"));
+        assert!(page.text().contains("<script type=\"module\" src=\"/console/"));
+    }
+    let missing = |path: &str, accept: &str| {
+        let missing = get(&gateway, path, &[("accept", accept)]);
         assert_eq!(
             (missing.status, &missing.json()["error"]),
             (404, &serde_json::json!("Not found")),
-            "{headers:?}"
+            "{path}"
         );
-    }
+    };
+    missing("/an/old/bookmark", "application/json");
+    missing("/an/old/bookmark", "application/json, text/plain, */*");
+    missing("/models", "application/json");
+    missing("/models", "*/*");
     for path in [
         "/api/nowhere",
         "/%61pi/nowhere",
@@ -93,8 +99,6 @@ fn a_path_that_is_nothings_shows_the_page_to_a_browser_and_is_missing_for_progra
     ] {
         assert!(matches!(get(&gateway, path, &[browser]).status, 401 | 404), "{path}");
     }
-    let program = get(&gateway, "/models", &[("accept", "application/json")]);
-    assert_eq!((program.status, &program.json()["error"]), (404, &serde_json::json!("Not found")));
     assert_eq!(gateway.anyone().send(Request::post("/nowhere")).status, 404);
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! GET /, /sites, /log, …            index.html, revalidated each time (ETag); so is every path that nothing else
-//!                                   answers, for clients that accept a page
+//!                                   answers, except for clients that ask for JSON
 //! GET /console/<digest>/<file>      the files of the page, kept by the browser for ever
 //! ```
 //!
@@ -59,14 +59,16 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
 }
 
 /// Returns the page in place of an unknown path: an old bookmark, or a mistyped address. `None` if a file was meant,
-/// and for clients that accept no page.
+/// or the list of models by a client whose base address lacks `/v1`, and for clients that ask for JSON.
 pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let is_file = path.contains("/.") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
-    // Browsers name the form of a page; programs, which take anything, learn that there is nothing.
-    let names_pages = |accept: &HeaderValue| accept.to_str().is_ok_and(|kinds| kinds.contains("text/html"));
-    let takes_pages = headers.get(header::ACCEPT).is_some_and(names_pages);
+    let takes_page = |accept: &HeaderValue| {
+        let accepts = |kind: &str| accept.to_str().is_ok_and(|kinds| kinds.contains(kind));
+        accepts("text/html") || (accepts("*/*") && !accepts("json"))
+    };
+    let takes_pages = headers.get(header::ACCEPT).is_none_or(takes_page);
     let is_asked = matches!(*method, Method::GET | Method::HEAD) && !path.starts_with("/console/");
-    (is_asked && !is_file && takes_pages).then(|| send(&PAGE, headers, false))
+    (is_asked && !is_file && takes_pages && path != "/models").then(|| send(&PAGE, headers, false))
 }
 
 fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Response {

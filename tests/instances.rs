@@ -440,7 +440,7 @@ fn a_login_may_end_at_another_instance_than_it_began_at() {
     assert_eq!(paste(&other, &login, &back), 200);
     assert_eq!((told(&one, &login), told(&other, &login)), (json!("success"), json!("success")));
     assert_eq!(paste(&one, &login, &back), 409, "a code is used once, wherever it is brought");
-    // A login that failed there can be repeated here.
+    // A login that was denied there has ended here, too.
     let login = begin();
     let denied = format!(
         "http://localhost/cb?error=access_denied&state={}",
@@ -449,8 +449,8 @@ fn a_login_may_end_at_another_instance_than_it_began_at() {
     assert_eq!(paste(&other, &login, &denied), 500);
     assert_eq!(told(&one, &login), "error");
     let back = provider.agree(login["authorizationUrl"].as_str().expect("an address"));
-    assert_eq!(paste(&one, &login, &back), 200);
-    assert_eq!(told(&other, &login), "success");
+    assert_eq!(paste(&one, &login, &back), 409);
+    assert_eq!((told(&one, &login), told(&other, &login)), (json!("error"), json!("error")));
     // The database holds only sealed details, so its readers cannot complete a login.
     let details = home.database().texts("SELECT details FROM oauth_sessions");
     assert!(details.len() == 2 && details.iter().all(|text| text.starts_with("enc:")), "{details:?}");

@@ -235,7 +235,7 @@ fn of_two_callbacks_at_once_one_is_taken() {
 }
 
 #[test]
-fn a_denial_is_told_in_one_line_and_a_person_may_think_again() {
+fn a_denial_is_told_in_one_line_and_ends_the_login() {
     let provider = Provider::start("codex", &[MODEL]);
     let gateway = provider.gateway();
     let started = gateway.begin(&provider, &json!({}));
@@ -251,9 +251,12 @@ fn a_denial_is_told_in_one_line_and_a_person_may_think_again() {
     assert_eq!(session["error"], "access_denied: <script>alert(1)</script> FORGED LINE [31m");
     gateway.wait_for_output("FORGED LINE");
     assert!(!gateway.output().contains("\nFORGED") && !gateway.output().contains('\u{1b}'));
-    assert!(provider.asked_for("/token").is_empty());
     let url = provider.agree(text(&started["authorizationUrl"]));
-    gateway.paste(&started, &url).expect(200);
+    let refused = gateway.paste(&started, &url).expect(409);
+    assert_eq!(refused["message"], "oauth callback already used");
+    assert_eq!(browse(&url).status, 500);
+    assert_eq!(gateway.session(&started), session);
+    assert!(provider.asked_for("/token").is_empty() && gateway.accounts().is_empty());
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn session_view(state: &str, session: &LoginSession) -> Value {
     let status = match &session.stage {
         Stage::Waiting | Stage::Exchanging => "pending",
         Stage::Connected(_) => "success",
-        Stage::Denied(_) | Stage::Failed(_) => "error",
+        Stage::Failed(_) => "error",
     };
     say("status", status.into());
     match &session.stage {
@@ -155,7 +155,7 @@ fn session_view(state: &str, session: &LoginSession) -> Value {
             say("accountId", activated.account_id.into());
             say("siteId", activated.site_id.into());
         }
-        Stage::Denied(message) | Stage::Failed(message) => say("error", message.as_str().into()),
+        Stage::Failed(message) => say("error", message.as_str().into()),
         Stage::Waiting | Stage::Exchanging => {}
     }
     say("createdAt", iso(session.created_at).into());

@@ -1,12 +1,11 @@
 //! Logins between their start and their end: a bounded number of them, in memory, for ten minutes.
 //!
 //! ```text
-//!                      ┌──── a code ────┐
-//! waiting ── denial ─▶ denied           ▼
-//!    └────── a code ──────────────▶ exchanging ─▶ connected | failed
+//! waiting ── a code ─▶ exchanging ─▶ connected | failed
+//!    └────── denial ─────────────────────────────▶ failed
 //! ```
 //!
-//! The first callback with a code takes the session; later ones change nothing. A restart forgets all sessions, and
+//! The first callback takes the session, with a code or a denial; later ones change nothing. A restart forgets all sessions, and
 //! people log in again; where instances share a database, [`shared_logins`](super::shared_logins) keeps the sessions
 //! there.
 
@@ -53,10 +52,9 @@ pub struct LoginSession {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     Waiting,
-    /// The provider refused the login, in these words. The person may still change their mind.
-    Denied(String),
     Exchanging,
     Connected(Activated),
+    /// The provider refused the login, or something went wrong, in these words.
     Failed(String),
 }
 
@@ -65,7 +63,7 @@ pub enum Stage {
 pub enum UnacceptedCallback {
     /// There is no such login, or it is forgotten.
     Unknown,
-    /// A callback with a code has taken the login before.
+    /// A callback has taken the login before.
     Used,
 }
 
@@ -173,7 +171,7 @@ impl LoginSessions {
     /// Records that the provider refused the login, and its words.
     pub fn deny(&self, state: &str, provider: OAuthProvider, words: &str) -> Result<(), UnacceptedCallback> {
         let mut sessions = self.living();
-        waiting(&mut sessions, state, provider)?.move_to(Stage::Denied(words.to_owned()));
+        waiting(&mut sessions, state, provider)?.move_to(Stage::Failed(words.to_owned()));
         drop(sessions);
         self.changed.notify_waiters();
         Ok(())
@@ -225,7 +223,7 @@ fn waiting<'s>(
     let session = sessions.get_mut(state).filter(|session| session.provider == provider);
     let session = session.ok_or(UnacceptedCallback::Unknown)?;
     match session.stage {
-        Stage::Waiting | Stage::Denied(_) => Ok(session),
+        Stage::Waiting => Ok(session),
         _ => Err(UnacceptedCallback::Used),
     }
 }
@@ -295,13 +293,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_person_may_think_again_after_a_denial_and_an_interrupted_login_has_failed() {
+    async fn a_denied_login_and_an_interrupted_one_have_failed() {
         let sessions = Arc::new(LoginSessions::default());
-        sessions.add("s".to_owned(), session());
-        assert_eq!(sessions.deny("s", CODEX, "access_denied"), Ok(()));
-        drop(sessions.take("s", CODEX));
-        let stage = sessions.get("s").expect("it is kept").stage;
-        assert_eq!(stage, Stage::Failed("the login was interrupted".to_owned()));
+        for state in ["denied", "interrupted"] {
+            sessions.add(state.to_owned(), session());
+        }
+        assert_eq!(sessions.deny("denied", CODEX, "access_denied"), Ok(()));
+        drop(sessions.take("interrupted", CODEX));
+        for (state, words) in [("denied", "access_denied"), ("interrupted", "the login was interrupted")] {
+            assert_eq!(sessions.take(state, CODEX).err(), Some(UnacceptedCallback::Used));
+            assert_eq!(sessions.deny(state, CODEX, "again"), Err(UnacceptedCallback::Used));
+            let stage = sessions.get(state).expect("it is kept").stage;
+            assert_eq!(stage, Stage::Failed(words.to_owned()));
+        }
     }
 
     #[tokio::test(start_paused = true)]

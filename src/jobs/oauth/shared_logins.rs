@@ -18,7 +18,6 @@ use crate::time::now_ms;
 use crate::upstream::oauth::Verifier;
 
 const WAITING: &str = "waiting";
-const DENIED: &str = "denied";
 const EXCHANGING: &str = "exchanging";
 const CONNECTED: &str = "connected";
 const FAILED: &str = "failed";
@@ -57,7 +56,7 @@ impl Logins {
     ) -> Result<std::result::Result<Exchange, UnacceptedCallback>> {
         self.get(core, state).await?;
         let taken = self.sessions.take(state, provider);
-        if taken.is_ok() && !self.advance(core, state, &[WAITING, DENIED], &Stage::Exchanging).await? {
+        if taken.is_ok() && !self.advance(core, state, &[WAITING], &Stage::Exchanging).await? {
             return Ok(Err(UnacceptedCallback::Used));
         }
         Ok(taken)
@@ -73,8 +72,9 @@ impl Logins {
     ) -> Result<std::result::Result<(), UnacceptedCallback>> {
         self.get(core, state).await?;
         let denied = self.sessions.deny(state, provider, words);
-        if denied.is_ok() {
-            self.advance(core, state, &[WAITING, DENIED], &Stage::Denied(words.to_owned())).await?;
+        let stage = Stage::Failed(words.to_owned());
+        if denied.is_ok() && !self.advance(core, state, &[WAITING], &stage).await? {
+            return Ok(Err(UnacceptedCallback::Used));
         }
         Ok(denied)
     }
@@ -113,7 +113,6 @@ fn status(stage: &Stage) -> LoginStatus {
     match stage {
         Stage::Waiting => is(WAITING),
         Stage::Exchanging => is(EXCHANGING),
-        Stage::Denied(words) => LoginStatus { error: Some(words.clone()), ..is(DENIED) },
         Stage::Failed(words) => LoginStatus { error: Some(words.clone()), ..is(FAILED) },
         Stage::Connected(Activated { account_id, site_id }) => {
             LoginStatus { account_id: Some(*account_id), site_id: Some(*site_id), ..is(CONNECTED) }
@@ -126,7 +125,6 @@ fn stage(status: &LoginStatus) -> Option<Stage> {
     Some(match status.status.as_str() {
         WAITING => Stage::Waiting,
         EXCHANGING => Stage::Exchanging,
-        DENIED => Stage::Denied(words()),
         FAILED => Stage::Failed(words()),
         CONNECTED => Stage::Connected(Activated { account_id: status.account_id?, site_id: status.site_id? }),
         _ => return None,
@@ -186,7 +184,6 @@ mod tests {
         let stages = [
             Stage::Waiting,
             Stage::Exchanging,
-            Stage::Denied("no".into()),
             Stage::Failed("why".into()),
             Stage::Connected(Activated { account_id: AccountId::new(7), site_id: SiteId::new(3) }),
         ];

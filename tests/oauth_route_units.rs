@@ -334,6 +334,11 @@ fn a_unit_is_of_connected_accounts_of_one_site_each_in_one_unit() {
         ),
         (json!({"accountIds": [ids[0], ids[1]], "name": " "}), 400, "oauth route unit name is required"),
         (
+            json!({"accountIds": [ids[0], ids[1]], "name": "a\u{0}b"}),
+            400,
+            "Invalid name. Expected line of at most 191 characters.",
+        ),
+        (
             json!({"accountIds": [ids[0], ids[1]], "name": "x", "strategy": "random"}),
             400,
             "invalid oauth route unit strategy",

@@ -395,6 +395,12 @@ fn only_an_account_of_the_same_provider_is_connected_anew() {
         ("codex", json!({"accountId": 9_999}), 404, "oauth account not found"),
         ("codex", json!({"accountId": "1"}), 400, "Invalid accountId. Expected positive number."),
         ("codex", json!({"projectId": 1}), 400, "Invalid projectId. Expected string."),
+        (
+            "codex",
+            json!({"projectId": "a\nb"}),
+            400,
+            "Invalid projectId. Expected line of at most 191 characters.",
+        ),
         ("codex", json!({"proxyUrl": 1}), 400, "Invalid proxyUrl. Expected string or null."),
         ("codex", json!({"proxyUrl": "nowhere"}), 400, "invalid proxy url"),
         ("codex", json!({"useSystemProxy": "yes"}), 400, "Invalid useSystemProxy. Expected boolean."),

@@ -39,8 +39,8 @@ pub fn for_create(fields: &Fields) -> Result<(Secret, KeySettings), Invalid> {
 /// Applies every field that was sent to the settings.
 pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, Invalid> {
     set(&mut settings.name, fields.name("name")?);
-    set(&mut settings.description, optional_text(fields, "description")?);
-    set(&mut settings.group_name, optional_text(fields, "groupName")?.map(group));
+    set(&mut settings.description, description(fields)?);
+    set(&mut settings.group_name, group_name(fields)?);
     set(&mut settings.tags, tags(fields)?);
     set(&mut settings.enabled, fields.bool("enabled")?);
     set(&mut settings.expires_at, expires_at(fields)?);
@@ -140,7 +140,7 @@ impl Metadata {
             "keep" => None,
             "clear" => Some(None),
             "set" => {
-                let named = optional_text(fields, "groupName")?.and_then(group);
+                let named = group_name(fields)?.flatten();
                 Some(Some(named.ok_or_else(|| Invalid::field("groupName", "non-empty string"))?))
             }
             _ => return Err(fields.unexpected("groupOperation")),
@@ -178,12 +178,34 @@ fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, 
     Ok(text.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)))
 }
 
-fn group(name: Option<String>) -> Option<String> {
-    name.map(|name| cut_group(&name))
+/// Reads a text of any number of lines.
+fn description(fields: &Fields) -> Result<Option<Option<String>>, Invalid> {
+    let description = optional_text(fields, "description")?;
+    let is_unwanted = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    match &description {
+        Some(Some(text)) if text.contains(is_unwanted) => {
+            Err(Invalid::field("description", "text without control characters, or null"))
+        }
+        _ => Ok(description),
+    }
+}
+
+fn group_name(fields: &Fields) -> Result<Option<Option<String>>, Invalid> {
+    let name = optional_text(fields, "groupName")?.map(|name| name.map(|name| cut_group(&name)));
+    match &name {
+        Some(Some(text)) if text.contains(char::is_control) => {
+            Err(Invalid::field("groupName", "line without control characters, or null"))
+        }
+        _ => Ok(name),
+    }
 }
 
 fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
-    Ok(texts(fields, "tags", &[',', '\u{ff0c}', '\n'])?.map(distinct_tags))
+    let Some(tags) = texts(fields, "tags", &[',', '\u{ff0c}', '\n'])? else { return Ok(None) };
+    if tags.iter().any(|tag| tag.contains(char::is_control)) {
+        return Err(Invalid::field("tags", "tags without line breaks and control characters"));
+    }
+    Ok(Some(distinct_tags(tags)))
 }
 
 fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {

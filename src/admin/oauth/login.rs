@@ -41,8 +41,10 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     let rebind = fields.integer("accountId").map_err(|_| Invalid::field("accountId", "positive number"))?;
     let rebind = rebind.map(AccountId::new);
     let project_id = fields.text("projectId")?.map(str::trim).filter(|project| !project.is_empty());
-    if project_id.is_some_and(|project| project.chars().count() > MAX_KEY_CHARS) {
-        return Err(Invalid::field("projectId", "string of at most 191 characters").into());
+    let is_unfit =
+        |project: &str| project.chars().count() > MAX_KEY_CHARS || project.contains(char::is_control);
+    if project_id.is_some_and(is_unfit) {
+        return Err(Invalid::field("projectId", "line of at most 191 characters").into());
     }
     let former = match rebind {
         Some(id) => accounts::get(&admin.core.store, id).await?,

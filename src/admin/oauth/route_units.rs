@@ -139,8 +139,8 @@ fn named(name: &str) -> Result<String> {
     let name = name.trim();
     match name.chars().count() {
         0 => Err(refused("name is required")),
-        1..=191 => Ok(name.to_owned()),
-        _ => Err(Invalid::field("name", "string of at most 191 characters").into()),
+        1..=191 if !name.contains(char::is_control) => Ok(name.to_owned()),
+        _ => Err(Invalid::field("name", "line of at most 191 characters").into()),
     }
 }
 

@@ -63,6 +63,10 @@ fn a_bad_field_is_refused_by_name() {
         ("key", json!("sk-with blank")),
         ("enabled", json!("true")),
         ("tags", json!(["a", 1])),
+        ("tags", json!(["a\nb"])),
+        ("tags", json!("a,b\u{0}c")),
+        ("description", json!("a\u{0}b")),
+        ("groupName", json!("a\nb")),
         ("maxCost", json!(-1)),
         ("maxCost", json!("many")),
         ("maxRequests", json!(true)),
@@ -97,6 +101,13 @@ fn zero_is_a_limit_and_blank_is_none() {
     ] {
         assert_eq!(read(value.clone()), Ok(limit), "{value}");
     }
+}
+
+#[test]
+fn a_description_may_have_lines_and_tags_may_come_on_lines() {
+    let settings = created(json!({"description": "one\r\n\ttwo", "tags": "a\nb\r\n"})).expect("accepted");
+    assert_eq!(settings.description.as_deref(), Some("one\r\n\ttwo"));
+    assert_eq!(settings.tags, ["a", "b"]);
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn rows_are_filtered() {
         ("?search=ALPH".to_owned(), 3),
         ("?search=beta_x".to_owned(), 1),
         ("?search=%25".to_owned(), 0),
+        ("?search=alpha%00".to_owned(), 0),
         ("?search=a_pha".to_owned(), 0),
         ("?search=nothing-like-it".to_owned(), 0),
         (format!("?siteId={}", site(0)), 3),

@@ -194,9 +194,10 @@ pub(super) fn list_contains_pattern(text: &str) -> Value {
     Value::Text(format!("[\"%{}%\"]", like_escaped(written)))
 }
 
-/// Escapes with `!`, since a backslash as the escape character would itself need escaping on MySQL.
+/// Escapes with `!`, since a backslash as the escape character would itself need escaping on MySQL. A NUL, at which SQLite
+/// would end the pattern, becomes what PostgreSQL stores in its place.
 fn like_escaped(text: &str) -> String {
-    text.replace('!', "!!").replace('%', "!%").replace('_', "!_")
+    text.replace('\0', "\u{fffd}").replace('!', "!!").replace('%', "!%").replace('_', "!_")
 }
 
 /// The most ids that one statement names: every database takes that many arguments.

@@ -12,6 +12,7 @@ const load = (path) => import(`./pages${path === "/" ? "/overview" : path}.js`).
 const loaded = new Map();
 const pageAt = (path) => PAGES.find(([known]) => known === path) ?? PAGES[0];
 const THEME = "switchyard.theme";
+const SLASH = "switchyard.slash";
 
 function setTheme(theme) {
   localStorage.setItem(THEME, theme);
@@ -51,17 +52,19 @@ function Frame({ onSignOut, onLanguage }) {
   useEffect(() => { if (unread.at) unread.reload(); }, [path]);
   const [theme, chooseTheme] = useState(localStorage.getItem(THEME));
   const [Search, setSearch] = useState(null);
+  // A shortcut of a single character can be turned off, for those whose speech input types it (WCAG 2.1.4).
+  const [hasSlash, setSlash] = useState(localStorage.getItem(SLASH) !== "off");
   const search = () => import("./pages/search.js").then((module) => setSearch(() => module.Search), () => {});
   useEffect(() => {
     const press = (event) => {
       const isTyping = event.target.closest("input, select, textarea");
-      if (document.querySelector("dialog") || !(event.key === "/" && !isTyping || event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey))) return;
+      if (document.querySelector("dialog") || !(event.key === "/" && hasSlash && !isTyping || event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey))) return;
       event.preventDefault();
       search();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, []);
+  }, [hasSlash]);
   // A link in the former page is gone with its focus, which goes on at the new page.
   const shown = useRef(path);
   useEffect(() => {
@@ -77,7 +80,7 @@ function Frame({ onSignOut, onLanguage }) {
         ${to === "/" && unread.value?.count > 0 && html` <span class="badge" title=${t("Unread events")}>${unread.value.count > 99 ? "99+" : unread.value.count}</span>`}
         ${to === "/" && html`<${Unread} read=${unread} />`}</a>`)}</nav>
       <div class="choices">
-        <button class="icon" onClick=${search} title="Ctrl K, /" aria-label=${t("Find anything", "全局搜索")}>
+        <button class="icon" onClick=${search} title=${hasSlash ? "Ctrl K, /" : "Ctrl K"} aria-label=${t("Find anything", "全局搜索")}>
           <svg viewBox="0 0 16 16" width="16" fill="none" stroke="currentColor" stroke-width="2"><path d="m15 15-5-5A5 5 0 1 1 10 3a5 5 0 0 1 0 7" /></svg></button>
         <${Languages} onChange=${onLanguage} />
         <label><span class="unseen">${t("Colours", "配色")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
@@ -86,7 +89,8 @@ function Frame({ onSignOut, onLanguage }) {
       </div>
     </header>
     ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached; retrying. What is shown may be out of date.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
-    ${Search && html`<${Search} pages=${PAGES} onClose=${() => setSearch(null)} />`}
+    ${Search && html`<${Search} pages=${PAGES} onClose=${() => setSearch(null)} hasSlash=${hasSlash}
+      onSlash=${(isOn) => { localStorage.setItem(SLASH, isOn ? "on" : "off"); setSlash(isOn); }} />`}
     <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${path} at=${at} isAway=${isAway} /></main>`;
 }
 

@@ -2,12 +2,12 @@
 
 import { go } from "../address.js";
 import { useRead } from "../data.js";
-import { Dialog, Failed, html, nameOf, useEffect, useMemo, useState } from "../parts.js";
+import { Dialog, Failed, Field, html, nameOf, useEffect, useMemo, useState } from "../parts.js";
 import { count, joined, t } from "../words.js";
 
 const MOST = 20;
 
-export function Search({ pages, onClose }) {
+export function Search({ pages, onClose, hasSlash, onSlash }) {
   const reads = ["accounts", "routes/lite", "downstream-keys"].map((name) => useRead(`/api/${name}`));
   const [typed, setTyped] = useState("");
   const [chosen, choose] = useState(0);
@@ -48,5 +48,6 @@ export function Search({ pages, onClose }) {
     <ul class="found" id="found" role="listbox" aria-label=${t("Search")}>${shown.map((row, index) => html`
       <li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(row)}>
       <bdi>${row.one[1]}</bdi> <span class="quiet">${row.one[0]}</span></li>`)}</ul>
-    <p class="hint" role="status">${count(found.length, "{count} found", "{count} found", "找到 {count} 项")}</p><//>`;
+    <p class="hint" role="status">${count(found.length, "{count} found", "{count} found", "找到 {count} 项")}</p>
+    <${Field} kind="switch" label=${t("The / key opens this search", "按 / 键打开搜索")} value=${hasSlash} onChange=${onSlash} /><//>`;
 }

@@ -127,6 +127,27 @@ export default {
     }
   },
 
+  async "the shortcut of a single character can be turned off"(world) {
+    await world.start();
+    const one = await world.open();
+    const dialog = one.page.getByRole("dialog");
+    const slash = one.page.getByRole("switch", { name: "The / key opens this search" });
+    const isTaken = () => one.page.evaluate(() => !document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true, cancelable: true })));
+    await one.goto("/log");
+    assert.equal(await isTaken(), true);
+    await slash.uncheck();
+    await one.page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+    assert.equal(await isTaken(), false);
+    await one.goto("/keys");
+    assert.equal(await isTaken(), false);
+    await one.page.keyboard.press("Control+k");
+    await slash.check();
+    await one.page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+    assert.equal(await isTaken(), true);
+  },
+
   async "the focus goes on at the new page when its link is gone"(world) {
     await world.start();
     const one = await world.open();

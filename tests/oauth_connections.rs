@@ -20,7 +20,8 @@ fn connected_at(mut gateway: Gateway, provider: &Provider) -> (Gateway, Value) {
     gateway.kill();
     let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = 'account-of-ada', \
                credential_mode = 'session', api_token = NULL, access_token = ?, refresh_token = ?, id_token = ?, \
-               extra = '{\"oauth\":{\"email\":\"ada@example.com\",\"planType\":\"plus\"}}'";
+               extra = '{\"oauth\":{\"email\":\"ada@example.com\",\"planType\":\"plus\",\
+               \"lastModelSyncAt\":\"2026-01-02 03:04:05\"}}'";
     let id_token = provider.book().id_token();
     gateway.home().database().execute(sql, &[&ACCESS, &REFRESH, &id_token]);
     let gateway = gateway.restart();
@@ -41,6 +42,7 @@ fn a_connection_is_shown_with_its_models_channels_and_site_and_without_a_token()
         ("accountKey", json!("account-of-ada")),
         ("email", json!("ada@example.com")),
         ("planType", json!("plus")),
+        ("lastModelSyncAt", json!("2026-01-02T03:04:05.000Z")),
         ("modelCount", json!(1)),
         ("modelsPreview", json!([MODEL])),
         ("status", json!("healthy")),

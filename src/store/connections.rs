@@ -12,7 +12,7 @@ use super::sql::{self, MAX_PLACEHOLDERS, Statement, placeholders, values};
 use super::touches::TouchedKind;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, Id, SiteId, UnitId};
-use crate::time::{Millis, now_ms};
+use crate::time::{self, Millis, iso, now_ms};
 
 /// New tokens that a provider issued in exchange for old ones.
 #[derive(Debug, Clone)]
@@ -56,8 +56,7 @@ pub struct Notes {
     pub plan_type: Option<String>,
     /// `healthy`, or `abnormal` after a failed discovery.
     pub model_discovery_status: Option<String>,
-    /// ISO 8601.
-    pub last_model_sync_at: Option<String>,
+    pub last_model_sync_at: Option<Millis>,
     pub last_model_sync_error: Option<String>,
     pub last_discovered_models: Vec<String>,
     /// The account's usage limits when last seen.
@@ -92,7 +91,7 @@ impl Notes {
             email: text("email"),
             plan_type: text("planType"),
             model_discovery_status: text("modelDiscoveryStatus"),
-            last_model_sync_at: text("lastModelSyncAt"),
+            last_model_sync_at: text("lastModelSyncAt").and_then(|text| time::parse(&text)),
             last_model_sync_error: text("lastModelSyncError"),
             last_discovered_models: match notes.remove("lastDiscoveredModels") {
                 Some(Value::Array(models)) => {
@@ -119,7 +118,7 @@ impl Notes {
             ("email", self.email.clone().map(Value::from)),
             ("planType", self.plan_type.clone().map(Value::from)),
             ("modelDiscoveryStatus", self.model_discovery_status.clone().map(Value::from)),
-            ("lastModelSyncAt", self.last_model_sync_at.clone().map(Value::from)),
+            ("lastModelSyncAt", self.last_model_sync_at.map(|at| iso(at).into())),
             ("lastModelSyncError", self.last_model_sync_error.clone().map(Value::from)),
             ("lastDiscoveredModels", models),
             ("quota", self.quota.clone()),

@@ -151,7 +151,7 @@ impl ConnectionRows {
             account_key: row.oauth_account_key.as_deref(),
             plan_type: notes.plan_type,
             project_id: row.oauth_project_id.as_deref(),
-            last_model_sync_at: notes.last_model_sync_at,
+            last_model_sync_at: notes.last_model_sync_at.map(iso),
             last_model_sync_error: notes.last_model_sync_error,
             token_expires_at: row.token_expires_at.map(iso),
         }

@@ -10,7 +10,7 @@ use crate::platform::OAuthProvider;
 use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::connections::{self, Notes};
-use crate::time::{iso, measured_ms, now_ms};
+use crate::time::{measured_ms, now_ms};
 use crate::upstream::oauth::{Grant, ModelsAccess, ProviderClient, list_models, vendor_addresses};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
@@ -139,7 +139,7 @@ fn address_of(endpoint: &Endpoint) -> String {
 
 /// Builds the notes of an account whose models were asked for: the names, or the error.
 pub fn noted(extra: Option<&str>, outcome: Result<&DiscoveredModels, &str>) -> Notes {
-    let before = Notes { last_model_sync_at: Some(iso(now_ms())), ..Notes::of(extra) };
+    let before = Notes { last_model_sync_at: Some(now_ms()), ..Notes::of(extra) };
     match outcome {
         Ok(found) => {
             let names = found.models.models().iter().take(MOST_NOTED);

@@ -23,7 +23,7 @@ use crate::proxy::Proxy;
 use crate::routing::eligibility::{Obstacle, RouteRequest};
 use crate::routing::{Channel, SelectionQuery};
 use crate::time::now_ms;
-use crate::upstream::RetryScope;
+use crate::upstream::{RetryScope, WorkKind};
 
 use super::addresses;
 use super::admit::admit;
@@ -228,11 +228,20 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
             }
         };
         tried.push(choice.channel.key());
+        // Boxed, because all but the first are rare.
         let answered = match way {
-            CallPurpose::Answer => addresses::attempt(proxy, call, &choice, number, slots).await,
-            // Boxed, because both are rare.
+            CallPurpose::Answer if call.work() != WorkKind::Creation => {
+                addresses::attempt(proxy, call, &choice, number, slots).await
+            }
+            CallPurpose::Answer => {
+                let attempt = Box::pin(addresses::attempt(proxy, call, &choice, number, slots));
+                creation_until_cut(proxy, call, attempt).await
+            }
             CallPurpose::Socket(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
-            CallPurpose::Batch(batch) => Box::pin(batch.attempt(proxy, &choice, number, slots)).await,
+            CallPurpose::Batch(batch) => {
+                let attempt = Box::pin(batch.attempt(proxy, &choice, number, slots));
+                creation_until_cut(proxy, call, attempt).await
+            }
         };
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,
@@ -250,6 +259,20 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
         }
     }
     unserved(&proxy.core, call, last, None).into()
+}
+
+/// Waits for an attempt to create something, at the longest until the grace period of a stop is over: what was asked for
+/// may be made all the same, so the client's SDK must not send the request again.
+async fn creation_until_cut(
+    proxy: &Proxy,
+    call: &Call,
+    attempt: impl Future<Output = Result<ClientAnswer, Failure>>,
+) -> Result<ClientAnswer, Failure> {
+    if let Some(outcome) = proxy.core.until_cut(attempt).await {
+        return outcome;
+    }
+    let message = "The service stopped before it had an answer: check what was made before you send it again";
+    Ok(forbid_retry(call.shape.refuse(503, message, None, None)).into())
 }
 
 /// Answers a request that goes to no other channel. If the upstream may have made the thing all the same, the answer also

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::MODEL;
-use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES, VIDEOS};
 use crate::support::{Gateway, Reply, Request, Upstream, eventually};
 
 #[test]
@@ -41,6 +41,37 @@ fn a_request_that_a_stop_cuts_off_is_answered_in_its_dialect() {
         assert_eq!(told["error"]["status"] == "UNAVAILABLE", path == gemini, "{path}: {told}");
         assert_eq!(answer.header("connection"), Some("close"), "{path}");
         assert!(answer.header("retry-after").is_some(), "{path}");
+    }
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn what_a_stop_cuts_off_while_it_may_be_made_is_not_to_be_sent_again() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]).in_front_of("openai", &upstream);
+    let batch = json!([{"custom_id": "1", "params": {"model": MODEL, "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}]}}]);
+    let asked = [
+        (VIDEOS, json!({"model": MODEL, "prompt": "a train"})),
+        ("/v1/images/generations", json!({"model": MODEL, "prompt": "a train"})),
+        (RESPONSES, json!({"model": MODEL, "input": "x", "background": true})),
+        ("/v1/messages/batches", json!({"requests": batch})),
+    ];
+    for (path, _) in &asked {
+        upstream.answer(path, Reply::stall());
+    }
+    let waiting = asked.map(|(path, body)| {
+        let (client, request) = (gateway.client(), Request::post(path).json(&body));
+        (path, std::thread::spawn(move || client.try_send(request)))
+    });
+    eventually("all are at work", || {
+        waiting.iter().all(|(path, _)| upstream.asked_for(path).len() == 1).then_some(())
+    });
+    gateway.signal("TERM");
+    for (path, waiting) in waiting {
+        let answer = waiting.join().expect("no panic").unwrap_or_else(|error| panic!("{path}: {error}"));
+        answer.expect(503);
+        assert_eq!(answer.header("x-should-retry"), Some("false"), "{path}: {}", answer.text());
     }
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
 use crate::config::Config;
@@ -61,7 +61,8 @@ pub struct Running {
     /// Handed to the next start.
     listener: Arc<TcpListener>,
     signals: Signals,
-    stop: watch::Sender<bool>,
+    /// Tells the server to stop, and within which grace period.
+    stop: watch::Sender<Option<Duration>>,
     /// Ends with the number of connections that were cut off.
     serving: JoinHandle<usize>,
     scheduler: Scheduler,
@@ -89,10 +90,9 @@ impl Running {
             max_connections: client_connections(app.core.config.max_connections),
             header_timeout: app.core.config.request_header_timeout,
             idle_timeout: app.core.config.client_idle_timeout,
-            shutdown_grace: app.core.config.shutdown_grace,
             tls: tls.clone(),
         };
-        let (stop, stopping) = watch::channel(false);
+        let (stop, stopping) = watch::channel(None);
         let service = app.service.clone();
         let handler_for = move |peer| {
             let service = service.of_peer(peer);
@@ -121,7 +121,8 @@ impl Running {
         };
         self.app.core.begin_stop();
         self.scheduler.begin_stop();
-        self.stop.send_replace(true);
+        let grace = if cause.is_some() { self.app.core.config.shutdown_grace } else { RESTART_GRACE };
+        self.stop.send_replace(Some(grace));
         self.app.core.confirm_restart();
         match cause {
             Some(signal) => {
@@ -133,10 +134,10 @@ impl Running {
     }
 
     /// Stops soon, and returns the sources for the next start.
-    async fn stop_for_restart(mut self) -> Sources {
+    async fn stop_for_restart(self) -> Sources {
         log::warn!("restarting on the default database after a factory reset");
-        if timeout(RESTART_GRACE, &mut self.serving).await.is_err() {
-            self.serving.abort();
+        if let Err(error) = self.serving.await {
+            log::error!("the server ended with an error: {error}");
         }
         jobs::finish(&self.app.jobs, self.scheduler, Instant::now()).await;
         self.app.stop().await;

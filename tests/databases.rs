@@ -15,7 +15,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gateway, Home, Request, ServerDatabase, Setup};
+use crate::support::paths::CHAT;
+use crate::support::{self, Gateway, Home, Reply, Request, ServerDatabase, Setup, Upstream};
+
+const MODEL: &str = "model-kept";
 
 /// Starts a gateway with a site, an account and a key.
 fn with_data(home: &Arc<Home>) -> Gateway {
@@ -289,6 +292,30 @@ fn a_factory_reset_goes_on_with_the_default_database_which_is_empty() {
     admin.post("/api/sites", &site).expect(200);
     let gateway = gateway.restart();
     assert_eq!(on_default(&gateway).get("/api/sites").expect(200)[0]["name"], "south");
+}
+
+#[test]
+fn a_request_under_way_when_a_factory_reset_leads_to_another_database_is_answered() {
+    let home = Home::new();
+    let gateway = with_data(&home);
+    let choice = json!({ "dialect": "sqlite", "connectionString": home.path().join("moved.db") });
+    gateway.admin().post("/api/settings/database/migrate", &choice).expect(200);
+    gateway.admin().put("/api/settings/database/runtime", &choice).expect(200);
+    let upstream = Upstream::start(&[MODEL]);
+    upstream.answer(CHAT, Reply::stall());
+    let gateway = gateway.restart().in_front_of("new-api", &upstream);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| gateway.client().chat(MODEL));
+        upstream.last(CHAT);
+        gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).expect(200);
+        let cut_off = asking.join().expect("no panic");
+        let error = cut_off.expect(503);
+        assert!(
+            error["error"]["message"].as_str().is_some_and(|why| why.contains("service stopped")),
+            "{error}"
+        );
+        assert!(cut_off.header("retry-after").is_some());
+    });
 }
 
 #[test]

@@ -83,7 +83,6 @@ async fn serve(config: &Config) -> Result<(), String> {
         max_connections: MAX_CONNECTIONS,
         header_timeout: config.request_header_timeout,
         idle_timeout: config.client_idle_timeout,
-        shutdown_grace: config.shutdown_grace,
         tls: None,
     };
     let helper = Arc::new(Helper {
@@ -98,14 +97,14 @@ async fn serve(config: &Config) -> Result<(), String> {
             Box::new(move |request, connection| Box::pin(helper.clone().answer(request, connection)))
         }
     };
-    let (stop, stopping) = watch::channel(false);
+    let (stop, stopping) = watch::channel(None);
     let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, || ()));
     log::info!("the deploy helper serves on {listens_on}");
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    stop.send_replace(true);
+    stop.send_replace(Some(config.shutdown_grace));
     serving.await.map_err(|error| format!("the server ended with an error: {error}"))?;
     // Half a deployment is worse than a late end.
     let _turn = helper.turn.lock().await;

@@ -57,7 +57,6 @@ pub struct ServerOptions {
     pub max_connections: usize,
     pub header_timeout: Duration,
     pub idle_timeout: Duration,
-    pub shutdown_grace: Duration,
     pub tls: Option<Arc<Tls>>,
 }
 
@@ -94,14 +93,14 @@ pub type BoxedHandler = Box<
         + Sync,
 >;
 
-/// Serves until `stop` turns true; then accepts no more connections and returns when every connection has ended or the
-/// grace period is over. `handler_for(peer)` returns the handler for one connection. `before_cut` is called before
+/// Serves until `stop` has a grace period; then accepts no more connections and returns when every connection has ended
+/// or that period is over. `handler_for(peer)` returns the handler for one connection. `before_cut` is called before
 /// answers are cut off; returns how many connections that concerned.
 pub async fn serve<H, F>(
     listener: impl Borrow<TcpListener>,
     options: ServerOptions,
     handler_for: impl Fn(SocketAddr) -> H,
-    mut stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<Option<Duration>>,
     before_cut: impl FnOnce(),
 ) -> usize
 where
@@ -115,20 +114,20 @@ where
     let (stage, stages) = watch::channel(StopStage::Serving);
     let mut connections = tokio::task::JoinSet::new();
     let mut warnings = AcceptWarnings::default();
-    loop {
+    let grace = loop {
         reap(&mut connections);
         if slots.available_permits() == 0 {
             warnings.full(options.max_connections);
         }
         let permit = tokio::select! {
             biased;
-            () = requested(&mut stop) => break,
+            grace = requested(&mut stop) => break grace,
             permit = slots.clone().acquire_owned() => permit,
         };
-        let Ok(permit) = permit else { break };
+        let Ok(permit) = permit else { break Duration::ZERO };
         let (socket, peer) = tokio::select! {
             biased;
-            () = requested(&mut stop) => break,
+            grace = requested(&mut stop) => break grace,
             accepted = listener.borrow().accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -146,10 +145,10 @@ where
             }
             drop(permit);
         });
-    }
+    };
     drop(listener);
     stage.send_replace(StopStage::Draining);
-    let drained = tokio::time::timeout(options.shutdown_grace, slots.acquire_many(all)).await;
+    let drained = tokio::time::timeout(grace, slots.acquire_many(all)).await;
     if drained.is_ok() {
         return 0;
     }
@@ -163,10 +162,10 @@ where
     left
 }
 
-/// Waits until the server is to stop.
-async fn requested(stop: &mut watch::Receiver<bool>) {
+/// Waits until the server is to stop; returns the grace period for what is under way.
+async fn requested(stop: &mut watch::Receiver<Option<Duration>>) -> Duration {
     // An error means that the sender is gone, which counts as a stop.
-    drop(stop.wait_for(|stopping| *stopping).await);
+    stop.wait_for(Option::is_some).await.ok().and_then(|grace| *grace).unwrap_or_default()
 }
 
 /// Warnings about connections that are not accepted, each from time to time.

@@ -30,10 +30,10 @@ const OPTIONS: ServerOptions = ServerOptions {
     max_connections: 32,
     header_timeout: Duration::from_secs(10),
     idle_timeout: Duration::from_secs(10),
-    // Long enough for an answer of one page.
-    shutdown_grace: Duration::from_secs(2),
     tls: None,
 };
+/// How long an answer of one page may take when a listener is closed.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Opens the listeners at ports that an operator has set, for providers whose settings are complete.
 pub async fn open_kept(jobs: Arc<Jobs>) {
@@ -77,7 +77,7 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
 /// Listens while a login is remembered, or for as long as the service runs.
 async fn listen(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
     let stays = jobs.core.config.oauth.of(provider).keeps_callback_port;
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(None);
     let handler_for = |_| -> BoxedHandler {
         let jobs = jobs.clone();
         Box::new(move |request, connection| {
@@ -103,7 +103,7 @@ async fn listen(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener)
     let mut slot = tokio::select! {
         _ = &mut serving => jobs.logins.ports.slot(provider).lock().await,
         slot = unneeded => {
-            stop.send_replace(true);
+            stop.send_replace(Some(GRACE));
             serving.await;
             slot
         }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::MODEL;
 use crate::support::paths::{CHAT, MESSAGES, RESPONSES, VIDEOS};
-use crate::support::{Gateway, Reply, Request, Upstream, eventually};
+use crate::support::{Gateway, Reply, Request, Upstream, eventually, wire};
 
 #[test]
 fn a_request_that_a_stop_cuts_off_is_answered_in_its_dialect() {
@@ -73,5 +73,41 @@ fn what_a_stop_cuts_off_while_it_may_be_made_is_not_to_be_sent_again() {
         answer.expect(503);
         assert_eq!(answer.header("x-should-retry"), Some("false"), "{path}: {}", answer.text());
     }
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn a_stream_that_was_taken_up_ends_with_an_error_event_where_a_stop_or_its_upstream_cuts_it_off() {
+    const ONE: &str = "/v1/responses/resp_stub";
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]).in_front_of("openai", &upstream);
+    let client = gateway.client();
+    client.post(RESPONSES, &json!({"model": MODEL, "input": "x"})).expect(200);
+    let events: Vec<String> = wire::response_events(MODEL).into_iter().take(5).collect();
+    let ends_in_an_error = |text: &str| {
+        let error = text.strip_prefix(&events.concat()).unwrap_or_else(|| panic!("{text}"));
+        let told = wire::data_of(error);
+        assert_eq!(told.len(), 1, "{text}");
+        assert_eq!(
+            (&told[0]["type"], &told[0]["response"]["id"]),
+            (&json!("response.failed"), &json!("resp_stub"))
+        );
+        let why = told[0]["response"]["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.starts_with("stream closed before response.completed"), "{text}");
+    };
+    for broken in [Reply::events(&events), Reply::events(&events).cut_after(events.len())] {
+        upstream.answer_once(ONE, broken);
+        ends_in_an_error(&client.get(&format!("{ONE}?stream=true")).text());
+    }
+    upstream.answer_once(ONE, Reply::events(Vec::<String>::new()));
+    assert_eq!(client.get(&format!("{ONE}?stream=true&starting_after=9")).text(), "", "its end is known");
+    upstream.answer(ONE, Reply::events(&events).stalls_after(events.len()));
+    let mut stream = client.stream(Request::new("GET", &format!("{ONE}?stream=true")));
+    let begun: Vec<_> =
+        events.iter().map(|_| stream.next_event().expect("no break").expect("an event")).collect();
+    gateway.signal("TERM");
+    let (rest, ended) = stream.rest();
+    ended.expect("it ends in order");
+    ends_in_an_error(&(begun.concat() + &String::from_utf8_lossy(&rest)));
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
 }

@@ -86,6 +86,15 @@ pub(super) struct HeldStreamRest {
     pub(super) timer: ReusableTimer,
 }
 
+/// Returns the error that ends a stream whose rest does not come: what happened, and why.
+pub(in crate::proxy) fn broken_stream(what: &str, cause: &str) -> UpstreamError {
+    UpstreamError {
+        message: format!("{what}: {cause}"),
+        kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
+        ..UpstreamError::default()
+    }
+}
+
 /// Builds the body of a streamed answer whose first output has been seen. `dialect` is the client's.
 pub(super) fn body(
     dialect: Dialect,
@@ -379,12 +388,7 @@ impl Relay {
             Err(before) => joined(last, before),
         };
         let what = if self.dialect == Dialect::Responses { CLOSED_EARLY } else { what };
-        let error = UpstreamError {
-            message: format!("{what}: {cause}"),
-            kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
-            ..UpstreamError::default()
-        };
-        let event = self.error_event(&error);
+        let event = self.error_event(&broken_stream(what, cause));
         self.end_with(before, &event);
         false
     }

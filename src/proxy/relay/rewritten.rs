@@ -18,6 +18,16 @@ pub(in crate::proxy) trait Rewrite {
     /// Returns what is still to come when the answer is over.
     fn finish(&mut self) -> Result<Bytes, Truncated>;
 
+    /// Whether the answer ends now, although its rest has not come.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
+    /// Returns the end of an answer whose rest is missing; an error cuts the answer off.
+    fn end_broken(&mut self, cut: Truncated) -> Result<Bytes, Truncated> {
+        Err(cut)
+    }
+
     /// Whether nothing would come if the answer were over now.
     fn is_idle(&self) -> bool {
         false
@@ -64,14 +74,16 @@ impl<R: Rewrite + Unpin> Body for Rewritten<R> {
             if this.ended {
                 return Poll::Ready(None);
             }
-            let written = match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
+            let next = match Pin::new(&mut this.inner).poll_frame(context) {
+                Poll::Pending if this.rewrite.is_cut() => Some(Err(Truncated("the service stopped"))),
+                next => ready!(next),
+            };
+            this.ended = !matches!(next, Some(Ok(_)));
+            let written = match next {
                 // Answers have no trailers.
                 Some(Ok(frame)) => this.rewrite.feed(frame.into_data().unwrap_or_default()),
-                Some(Err(cut)) => Err(cut),
-                None => {
-                    this.ended = true;
-                    this.rewrite.finish()
-                }
+                Some(Err(cut)) => this.rewrite.end_broken(cut),
+                None => this.rewrite.finish(),
             };
             match written {
                 Ok(bytes) if bytes.is_empty() => {}

@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::proxy::redaction;
 use crate::proxy::relay::passed::PassthroughTransit;
 use crate::proxy::relay::rewritten::Rewrite;
-use crate::proxy::relay::{InStreamError, Transit, joined};
+use crate::proxy::relay::{CLOSED_EARLY, InStreamError, Transit, broken_stream, joined};
 use crate::proxy::tail::Tail;
 
 use super::background::{self, Outcome};
@@ -20,11 +20,14 @@ use super::id_owners::StoredAt;
 use super::name::ResponseName;
 use super::owners;
 
-/// Observes a response on its way to the client for its usage. A stream passes a whole event at a time and ends with an
-/// error event, which is written anew, because it may repeat secrets of the request.
+/// Observes a response on its way to the client for its usage. A stream passes a whole event at a time. An error event at its
+/// end is written anew, because it may repeat secrets of the request; a stream that breaks off, or that a stop cuts off, gets
+/// one.
 pub(super) struct UsageWatch {
     /// `None` once the usage was booked.
     reader: Option<UsageReader>,
+    /// Whether anything has come.
+    has_begun: bool,
     /// Whether the stream ended with an error event: nothing after it passes.
     has_failed: bool,
     name: ResponseName,
@@ -73,7 +76,8 @@ impl UsageWatch {
         at: StoredAt,
         secrets: Mask,
     ) -> Self {
-        Self { reader: Some(reader), has_failed: false, name, at, secrets, proxy: proxy.clone() }
+        let (reader, proxy) = (Some(reader), proxy.clone());
+        Self { reader, has_begun: false, has_failed: false, name, at, secrets, proxy }
     }
 
     /// Returns what a stream has taken, or the error in it without secrets.
@@ -99,6 +103,19 @@ impl UsageWatch {
         joined(before, Bytes::from(hidden))
     }
 
+    /// Returns the end of a stream whose upstream sends nothing more: an error event if the response is not complete.
+    fn conclude(&mut self, cause: &str) -> Bytes {
+        let Some(UsageReader::Events(stream)) = self.reader.as_mut().filter(|_| !self.has_failed) else {
+            return Bytes::new();
+        };
+        let before = match stream.conclude() {
+            Ok(rest) => return rest,
+            Err(before) => before,
+        };
+        self.has_failed = true;
+        joined(before, stream.error(&broken_stream(CLOSED_EARLY, cause), &self.name.id))
+    }
+
     fn book_usage(&mut self) {
         let reader = self.reader.take();
         if let Some(UsageReader::Events(stream)) = &reader {
@@ -116,6 +133,7 @@ impl UsageWatch {
 
 impl Rewrite for UsageWatch {
     fn feed(&mut self, piece: Bytes) -> Result<Bytes, Truncated> {
+        self.has_begun |= !piece.is_empty();
         Ok(match &mut self.reader {
             None if self.has_failed => Bytes::new(),
             None => piece,
@@ -141,11 +159,23 @@ impl Rewrite for UsageWatch {
             let taken = stream.finish();
             last = self.pass(taken);
         }
-        if let Some(UsageReader::Events(stream)) = &mut self.reader
-            && !self.has_failed
-        {
-            last = joined(last, stream.conclude().unwrap_or_else(|before_error| before_error));
+        // A stream that is taken up at its end has no events.
+        if self.has_begun {
+            last = joined(last, self.conclude("the upstream closed the stream before its end"));
         }
+        self.book_usage();
+        Ok(last)
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self.reader, Some(UsageReader::Events(_))) && self.proxy.core.is_cutting()
+    }
+
+    fn end_broken(&mut self, cut: Truncated) -> Result<Bytes, Truncated> {
+        if !matches!(self.reader, Some(UsageReader::Events(_))) {
+            return Err(cut);
+        }
+        let last = self.conclude(cut.0);
         self.book_usage();
         Ok(last)
     }

@@ -130,6 +130,36 @@ fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
 }
 
 #[test]
+fn a_response_that_is_read_while_its_stream_is_open_is_booked_by_the_stream_with_its_row() {
+    let (gateway, upstream) = world();
+    let client = limited(&gateway);
+    let events = [
+        wire::named(
+            &json!({"type": "response.created", "sequence_number": 0, "response": at("in_progress")}),
+        ),
+        wire::named(&json!({"type": "response.output_text.delta", "sequence_number": 1, "item_id": "m",
+                            "output_index": 0, "content_index": 0, "delta": "set."})),
+        wire::named(&json!({"type": "response.completed", "sequence_number": 2, "response": done()})),
+    ];
+    let gate = Gate::new();
+    upstream.answer(RESPONSES, Reply::events(&events).waits_for(2, &gate));
+    upstream.answer(ONE, Reply::json(200, &done()));
+    let ask = json!({"model": MODEL, "input": "x", "background": true, "stream": true});
+    let mut stream = client.stream(Request::post(RESPONSES).json(&ask));
+    for event in &events[..2] {
+        assert_eq!(stream.next_event().expect("no break").as_ref(), Some(event));
+    }
+    client.get(ONE).expect(200);
+    gate.open();
+    stream.rest().1.expect("a clean end");
+    eventually("it is booked", || (gateway.used_of_budget() == (TOKENS, 1)).then_some(()));
+    client.get(ONE).expect(200);
+    let row = &gateway.wait_for_logs(1)[0];
+    assert_eq!((&row["promptTokens"], &row["totalTokens"]), (&json!(90), &json!(TOKENS)), "{row}");
+    assert_eq!(gateway.used_of_budget(), (TOKENS, 1));
+}
+
+#[test]
 fn a_stream_that_ends_because_its_client_cancels_the_response_does_not_count_against_the_channel() {
     for end in [
         // The upstream just closes the stream.

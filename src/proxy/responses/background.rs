@@ -75,6 +75,7 @@ impl Outcome {
 
 /// Continues when the request that began an answer has ended: books its usage if it is known, else schedules the watch.
 pub(in crate::proxy) fn book_or_watch(proxy: &Arc<Proxy>, name: ResponseName, usage: Option<Usage>) {
+    proxy.background_responses.end_request(&name);
     let Some(usage) = usage else {
         return proxy.background_responses.schedule(&name, now_ms() + FIRST_LOOK);
     };
@@ -96,9 +97,12 @@ pub(super) async fn book_for_client(proxy: &Arc<Proxy>, name: &ResponseName, out
     drop(timeout(PATIENCE, booked).await);
 }
 
-/// Books the usage of an answer, unless that has been done.
+/// Books the usage of an answer, unless that has been done, or the request that began it is at work and will do it.
 pub(in crate::proxy) async fn book_outcome(proxy: &Proxy, name: &ResponseName, outcome: Outcome) {
     let pending = &proxy.background_responses;
+    if pending.is_streaming(name) {
+        return;
+    }
     if pending.may_have(name) {
         // The answer's row may not be written yet.
         proxy.core.store.flush().await;

@@ -82,7 +82,8 @@ async fn reload(proxy: &Proxy) {
         let at = StoredAt { account: unbooked.account_id, token: unbooked.token_id, model: None };
         let began = unbooked.row.created_at;
         let cancellation = Cancellation::default();
-        let pending = Pending { at, began, next_look: 0, cancellation, _admission: admission };
+        let pending =
+            Pending { at, began, is_streaming: false, next_look: 0, cancellation, _admission: admission };
         proxy.background_responses.insert(name, pending);
     }
 }

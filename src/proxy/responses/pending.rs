@@ -29,6 +29,8 @@ pub struct BackgroundResponses {
 pub(in crate::proxy) struct Pending {
     pub(in crate::proxy) at: StoredAt,
     pub(in crate::proxy) began: Millis,
+    /// Whether the request that began it is at work: its row is not written yet, and it books the usage that it reads.
+    pub(in crate::proxy) is_streaming: bool,
     /// When to ask next; [`Millis::MAX`] while its request is at work, or while it is being asked for.
     pub(super) next_look: Millis,
     pub(in crate::proxy) cancellation: Cancellation,
@@ -71,7 +73,11 @@ impl BackgroundResponses {
     ) -> Cancellation {
         let cancellation = Cancellation::default();
         let (next_look, noted) = (Millis::MAX, cancellation.clone());
-        self.insert(name, Pending { at, began, next_look, cancellation: noted, _admission: admission });
+        let is_streaming = true;
+        self.insert(
+            name,
+            Pending { at, began, is_streaming, next_look, cancellation: noted, _admission: admission },
+        );
         cancellation
     }
 
@@ -102,6 +108,18 @@ impl BackgroundResponses {
     pub(super) fn may_have(&self, name: &ResponseName) -> bool {
         let pending = lock(&self.pending);
         pending.len() >= MAX_PENDING || pending.contains_key(name)
+    }
+
+    /// Whether the request that began the answer is at work here.
+    pub(super) fn is_streaming(&self, name: &ResponseName) -> bool {
+        lock(&self.pending).get(name).is_some_and(|pending| pending.is_streaming)
+    }
+
+    /// Records that the request which began the answer has ended.
+    pub(super) fn end_request(&self, name: &ResponseName) {
+        if let Some(pending) = lock(&self.pending).get_mut(name) {
+            pending.is_streaming = false;
+        }
     }
 
     pub(in crate::proxy) fn forget(&self, name: &ResponseName) {

@@ -135,6 +135,15 @@ fn a_tool_has_a_name_that_its_upstream_takes_and_its_own_for_its_client() {
 }
 
 #[test]
+fn a_search_that_is_offered_twice_is_offered_once_where_tools_have_names_of_their_own() {
+    let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "Which way?"}], "tools":
+        [{"type": "web_search"}, {"type": "web_search_preview"}, {"type": "function", "function": {"name": "look"}}]});
+    let tools = sent(MESSAGES, CHAT, &body)["tools"].clone();
+    let names: Vec<&Value> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["web_search", "look"]);
+}
+
+#[test]
 fn an_answer_that_is_no_object_is_asked_of_openai_in_words() {
     let body = json!({"contents": [{"role": "user", "parts": [{"text": "Which ways?"}]}], "generationConfig":
         {"responseMimeType": "application/json", "responseSchema": {"type": "ARRAY", "items": {"type": "STRING"}}}});

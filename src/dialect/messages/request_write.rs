@@ -234,11 +234,12 @@ fn format_sentence(request: &Request<'_>, model: ClaudeModel) -> Option<Text<'st
 type Offered<'r, 'a> = (usize, &'r Tool<'a>);
 
 /// Returns the tools to send: all of them, even if only some may be called. The prompt begins with them, and would
-/// otherwise begin differently with each choice.
+/// otherwise begin differently with each choice. The API refuses a second web search, which would have the same name.
 fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<Offered<'r, 'a>> {
-    let is_offered = |(_, tool): &Offered<'_, '_>| match tool {
+    let search = request.tools.iter().position(|tool| matches!(tool, Tool::WebSearch(_)));
+    let is_offered = |(place, tool): &Offered<'_, '_>| match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => !name.is_blank(),
-        Tool::WebSearch(_) => true,
+        Tool::WebSearch(_) => Some(*place) == search,
         Tool::Hosted(_) => false,
     };
     request.tools.iter().enumerate().filter(is_offered).collect()

@@ -158,6 +158,15 @@ fn any_other_upstream_answers_in_geminis_words() {
     let has_counts = |usage: &Value| usage["promptTokenCount"].is_u64() && usage["totalTokenCount"].is_u64();
     assert!(usages.all(has_counts), "{told}");
     assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 2);
+    // Also where the upstream tells none.
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "Left."}, "finish_reason": "stop"}]});
+    upstream
+        .answer("/v1/chat/completions", Reply::events([wire::data(&chunk), "data: [DONE]\n\n".to_owned()]));
+    let told = gateway
+        .client()
+        .send(Request::post(&format!("/v1beta/models/{MODEL}:streamGenerateContent?alt=sse")).json(&body()));
+    let events = wire::data_of(&told.text());
+    assert!(events.iter().all(|event| has_counts(&event["usageMetadata"])), "{events:?}");
 }
 
 #[test]

@@ -238,11 +238,10 @@ impl StreamWriter {
                     o.field("index", self.candidate);
                 });
             });
-            match (&self.usage, stop) {
-                // Google writes it in every event, and the types of some clients require it.
-                (usage, None) => stop::write_usage_so_far(o, usage.as_ref()),
-                (Some(usage), Some(_)) => stop::write_usage(o, usage),
-                (None, Some(_)) => {}
+            // Google writes it in every event, and the types of some clients require it.
+            match stop {
+                None => stop::write_usage_so_far(o, self.usage.as_ref()),
+                Some(_) => stop::write_usage(o, &self.usage.unwrap_or_default()),
             }
             o.field("modelVersion", &self.model);
             o.field("responseId", id(&self.id, context));

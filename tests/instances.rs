@@ -484,16 +484,26 @@ fn a_conversation_goes_on_at_another_instance_although_the_record_of_its_answer_
             "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep'",
         ),
     };
-    let events =
-        wire::response_events(MODEL).into_iter().map(|event| event.replace("resp_stub", "resp_late"));
-    upstream.answer_once("/v1/responses", Reply::events(events));
-    thread::scope(|scope| {
-        scope.spawn(|| server.open().run(lock));
-        support::eventually("the table is locked", || (server.open().number(is_locked) > 0).then_some(()));
-        let one = at_first.post("/v1/responses", &asked);
-        assert!(one.status == 200 && one.text().contains("resp_late"), "{}", one.text());
-        let two = json!({"model": MODEL, "input": "Two", "previous_response_id": "resp_late"});
-        at_second.post("/v1/responses", &two).expect(200);
-    });
-    assert_eq!(upstream.last("/v1/responses").json()["previous_response_id"], "resp_late");
+    let say = json!({"role": "user", "content": "Two"});
+    for (id, two) in [
+        ("late", json!({"model": MODEL, "input": [say], "previous_response_id": "resp_late"})),
+        ("later", json!({"model": MODEL, "input": [{"type": "item_reference", "id": "msg_later"}, say]})),
+    ] {
+        let events = wire::response_events(MODEL).into_iter().map(|event| event.replace("stub", id));
+        upstream.answer_once("/v1/responses", Reply::events(events));
+        thread::scope(|scope| {
+            scope.spawn(|| server.open().run(lock));
+            support::eventually("the table is locked", || {
+                (server.open().number(is_locked) > 0).then_some(())
+            });
+            let one = at_first.post("/v1/responses", &asked);
+            assert!(one.status == 200 && one.text().contains(id), "{}", one.text());
+            at_second.post("/v1/responses", &two).expect(200);
+        });
+        let sent = upstream.last("/v1/responses").json();
+        assert_eq!(
+            (&sent["previous_response_id"], &sent["input"]),
+            (&two["previous_response_id"], &two["input"])
+        );
+    }
 }

@@ -191,7 +191,7 @@ enum ItemOwner {
 
 /// Checks the owners of items that an upstream would have to find, and notes which account has the last of them.
 async fn check_items(proxy: &Proxy, call: &mut Call, items: Vec<BareItem>) -> Result<(), Response> {
-    let stored = stored_items(proxy, call, &items).await?;
+    let stored = stored_or_late_items(proxy, call, &items).await?;
     let mut last = None;
     for BareItem { id, is_needed } in items {
         match item_owner(proxy, call, &id).or_else(|| stored.get(&id).cloned()) {
@@ -219,6 +219,28 @@ fn item_owner(proxy: &Proxy, call: &Call, id: &str) -> Option<ItemOwner> {
         }
         IdOwner::Key(_) => ItemOwner::Another,
     })
+}
+
+/// Looks up the items that memory does not know; where another instance may have given a needed one a moment ago, several
+/// times.
+async fn stored_or_late_items(
+    proxy: &Proxy,
+    call: &Call,
+    items: &[BareItem],
+) -> Result<HashMap<String, ItemOwner>, Response> {
+    let mut stored = stored_items(proxy, call, items).await?;
+    let is_unknown = |id: &str, stored: &HashMap<_, _>| {
+        id.len() <= MAX_ID && proxy.response_owners.holder(id).is_none() && !stored.contains_key(id)
+    };
+    for wait in WAITS_FOR_RECORD_MS {
+        let lacks_any = items.iter().any(|item| item.is_needed && is_unknown(&item.id, &stored));
+        if !lacks_any || !proxy.core.has_others() {
+            break;
+        }
+        sleep(Duration::from_millis(wait)).await;
+        stored = stored_items(proxy, call, items).await?;
+    }
+    Ok(stored)
 }
 
 /// Looks up the items that memory does not know. Those of the caller's key are in memory afterwards.

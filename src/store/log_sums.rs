@@ -88,7 +88,7 @@ impl SumTable {
     }
 
     /// Returns the statement that sums the rows of [`SUMS`] of one span into this table.
-    fn from_all(self) -> String {
+    fn filling(self) -> String {
         let Self { name, columns } = self;
         let sums: Vec<String> = COLUMNS.split(", ").map(|column| format!("SUM({column})")).collect();
         format!(
@@ -198,7 +198,7 @@ async fn sum(store: &Store, start: Millis) -> Result<bool> {
     let mut batch = vec![Statement::new(open, vec![start.into()])];
     batch.extend(without_sums(start));
     batch.push(Statement::new(sums, of_span.clone()));
-    batch.extend([SITE_SUMS, MODEL_SUMS].map(|table| Statement::new(table.from_all(), vec![start.into()])));
+    batch.extend([SITE_SUMS, MODEL_SUMS].map(|table| Statement::new(table.filling(), vec![start.into()])));
     batch.push(Statement::new(quarters, of_span));
     batch.push(Statement::new(
         "INSERT INTO proxy_log_spans (start_at, is_open, has_quarters, has_narrow_sums) VALUES (?, ?, ?, ?)",

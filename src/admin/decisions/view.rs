@@ -137,7 +137,7 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
     if let SelectionStage::Tried(reason) = &picked.place {
-        steps.push(format!("Tried although it rests: {reason}"));
+        steps.push(format!("Tried although it cools down: {reason}"));
     }
     let serving = explanation.serving.unwrap_or(picked.channel);
     steps.push(format!("Selected: {} (P{})", label(serving), picked.channel.priority));

@@ -224,12 +224,14 @@ fn shared_endpoint_update(dialect: SqlDialect, id: EndpointId, state: EndpointSt
 }
 
 fn key_updates(delta: KeyDelta) -> impl Iterator<Item = Statement> {
+    // Another instance may have written a later use before.
     let of_key = Statement::new(
         "UPDATE downstream_api_keys SET used_requests = used_requests + ?, used_cost = used_cost + ?, \
-         last_used_at = ? WHERE id = ?",
+         last_used_at = CASE WHEN last_used_at > ? THEN last_used_at ELSE ? END WHERE id = ?",
         vec![
             Value::Int(i64::try_from(delta.requests).unwrap_or(i64::MAX)),
             delta.cost.into(),
+            delta.last_used.into(),
             delta.last_used.into(),
             delta.id.into(),
         ],

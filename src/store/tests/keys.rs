@@ -133,4 +133,11 @@ async fn what_a_key_without_a_limit_uses_is_written_behind() {
     store.flush().await;
     let row = keys::get(&store, id).await.unwrap().expect("the key");
     assert_eq!((row.used_requests, row.used_cost, row.last_used_at), (3, Usd::new(0.25), Some(50)));
+
+    // What another instance wrote of a later use stays.
+    dir.raw().run("UPDATE downstream_api_keys SET last_used_at = 70");
+    store.telemetry().dirty_key(&live, live.charge(Usd::new(0.25), 60), false);
+    store.flush().await;
+    let row = keys::get(&store, id).await.unwrap().expect("the key");
+    assert_eq!((row.used_cost, row.last_used_at), (Usd::new(0.5), Some(70)));
 }

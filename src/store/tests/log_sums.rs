@@ -85,6 +85,17 @@ async fn told(store: &Store) -> Vec<String> {
     told
 }
 
+/// Returns a store whose log is all summed, and the answers from before.
+async fn summed() -> (Dir, Store, Vec<String>) {
+    let dir = Dir::new();
+    let store = dir.open();
+    rows().for_each(|row| store.telemetry().log(row));
+    store.flush().await;
+    let before = told(&store).await;
+    assert_eq!(sum_up(&store, LATER).await, Ok(80));
+    (dir, store, before)
+}
+
 #[tokio::test]
 async fn the_log_in_sums_tells_what_its_rows_tell() {
     let dir = Dir::new();
@@ -126,12 +137,7 @@ async fn the_log_in_sums_tells_what_its_rows_tell() {
 
 #[tokio::test]
 async fn spans_that_a_former_release_summed_are_summed_again() {
-    let dir = Dir::new();
-    let store = dir.open();
-    rows().for_each(|row| store.telemetry().log(row));
-    store.flush().await;
-    let before = told(&store).await;
-    assert_eq!(sum_up(&store, LATER).await, Ok(80));
+    let (dir, store, before) = summed().await;
     let former = dir.raw();
     former.run("DELETE FROM proxy_log_model_sums");
     // All spans, as after an update, and later one that an instance of the former release still made.
@@ -147,12 +153,7 @@ async fn spans_that_a_former_release_summed_are_summed_again() {
 
 #[tokio::test]
 async fn the_update_that_brings_narrow_sums_makes_them_of_the_others() {
-    let dir = Dir::new();
-    let store = dir.open();
-    rows().for_each(|row| store.telemetry().log(row));
-    store.flush().await;
-    let before = told(&store).await;
-    assert_eq!(sum_up(&store, LATER).await, Ok(80));
+    let (dir, store, before) = summed().await;
     store.close().await;
     let former = dir.raw();
     for undone in [

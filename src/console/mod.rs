@@ -59,7 +59,7 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
 }
 
 /// Returns the page in place of an unknown path: an old bookmark, or a mistyped address. `None` if a file was meant,
-/// or the list of models by a client whose base address lacks `/v1`, and for clients that ask for JSON.
+/// and for clients that ask for JSON.
 pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let is_file = path.contains("/.") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let takes_page = |accept: &HeaderValue| {
@@ -68,7 +68,7 @@ pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respons
     };
     let takes_pages = headers.get(header::ACCEPT).is_none_or(takes_page);
     let is_asked = matches!(*method, Method::GET | Method::HEAD) && !path.starts_with("/console/");
-    (is_asked && !is_file && takes_pages && path != "/models").then(|| send(&PAGE, headers, false))
+    (is_asked && !is_file && takes_pages).then(|| send(&PAGE, headers, false))
 }
 
 fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Response {

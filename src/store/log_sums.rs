@@ -30,7 +30,7 @@ pub(super) struct SumTable {
 
 /// The sums of rows that all filters treat alike. With many keys, models and sites that occur together, there are almost
 /// as many as rows.
-const SUMS: SumTable = SumTable {
+pub(super) const SUMS: SumTable = SumTable {
     name: "proxy_log_sums",
     columns: "site_id, downstream_api_key_id, model_requested, model_actual",
 };
@@ -78,15 +78,6 @@ pub(super) struct Block {
 // === impl SumTable ===
 
 impl SumTable {
-    /// Returns the table with the fewest rows that has what conditions need.
-    pub(super) fn with(site: bool, key_or_model: bool) -> Self {
-        match (site, key_or_model) {
-            (_, false) => SITE_SUMS,
-            (false, true) => MODEL_SUMS,
-            (true, true) => SUMS,
-        }
-    }
-
     /// Returns the statement that sums the rows of [`SUMS`] of one span into this table.
     fn filling(self) -> String {
         let Self { name, columns } = self;

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::log_sums::{Block, Parts, SumTable};
+use super::log_sums::{Block, MODEL_SUMS, Parts, SITE_SUMS, SUMS, SumTable};
 use super::sql::{Fields, Row, Value, contains_pattern, list_contains_pattern};
 pub use super::telemetry::log_row::{ChargedUsage, LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
@@ -100,8 +100,14 @@ pub struct LogFilter {
 }
 
 impl LogFilter {
+    /// Returns the narrowest table of sums that has the columns of the filter.
     fn sum_table(&self) -> SumTable {
-        SumTable::with(self.site_id.is_some(), self.search.is_some() || self.model_requested.is_some())
+        let names_model = self.search.is_some() || self.model_requested.is_some();
+        match (names_model, self.site_id) {
+            (false, _) => SITE_SUMS,
+            (true, None) => MODEL_SUMS,
+            (true, Some(_)) => SUMS,
+        }
     }
 }
 

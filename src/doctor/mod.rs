@@ -21,7 +21,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, access};
 
 use crate::cli;
 use crate::config::{Config, ConfigResult};
@@ -160,8 +160,8 @@ fn permissions(report: &mut Report, config: &Config) {
     if before == report.troubles() {
         report.fine(CHECK, format!("{} is writable", directory.display()));
     }
-    match statvfs(directory) {
-        Ok(disk) => room(report, directory, disk.f_bavail.saturating_mul(disk.f_frsize)),
+    match inspect::free_space(directory) {
+        Ok(left) => room(report, directory, left),
         Err(error) => report.doubtful("disk", format!("{}: {error}", directory.display())),
     }
 }

@@ -24,7 +24,7 @@ use super::sql::Row;
 use super::sqlite::connection::Sqlite;
 pub use super::sqlite::file_state::{damaged_log, refuse_emptied};
 use super::sqlite::location::Location;
-pub use super::sqlite::location::beside;
+pub use super::sqlite::location::{beside, free_space};
 use crate::config::DatabaseKind;
 use crate::routing::Secret;
 

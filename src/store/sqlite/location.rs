@@ -138,6 +138,12 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
+/// Returns the space, in bytes, that is left to this user on the disk of a directory.
+pub fn free_space(directory: &Path) -> std::io::Result<u64> {
+    let disk = rustix::fs::statvfs(directory)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// Opens a file that only its owner can read, and creates it if it is missing.
 fn private(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)

@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::statvfs;
-
 use super::connection::Sqlite;
 use super::file_state;
 use super::location::{self, Location};
@@ -16,8 +14,8 @@ use crate::store::opened::OpenedDatabase;
 use crate::store::options::StoreOptions;
 use crate::store::seal::keyring::Derivation;
 
-/// The free space, in bytes, with which SQLite can open nothing.
-const NO_ROOM: u64 = 256 * 1024;
+/// The free space, in bytes, below which SQLite can open nothing.
+const FULL: u64 = 256 * 1024;
 
 pub(in crate::store) fn open(options: &StoreOptions) -> Result<OpenedDatabase, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
@@ -31,8 +29,8 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<OpenedDatabase, O
 fn room_beside(location: &Location) -> Option<(PathBuf, u64)> {
     let Location::File(path) = location else { return None };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let disk = statvfs(directory).ok()?;
-    Some((directory.to_owned(), disk.f_bavail.saturating_mul(disk.f_frsize)))
+    let left = location::free_space(directory).ok()?;
+    Some((directory.to_owned(), left))
 }
 
 /// Adds to an error that the disk is full, of which SQLite may say only that the disk failed.
@@ -42,8 +40,8 @@ fn naming_full_disk(error: OpenError, directory: &Path, left: u64) -> OpenError 
         format!("{text}. The disk is full, {left} KB are left in {directory}: make room there")
     };
     match error {
-        OpenError::Unusable(text) if left < NO_ROOM => OpenError::Unusable(advice(text)),
-        OpenError::Migration(text) if left < NO_ROOM => OpenError::Migration(advice(text)),
+        OpenError::Unusable(text) if left < FULL => OpenError::Unusable(advice(text)),
+        OpenError::Migration(text) if left < FULL => OpenError::Migration(advice(text)),
         error => error,
     }
 }
@@ -97,6 +95,6 @@ mod tests {
             naming_full_disk(error, Path::new("/data"), left).to_string()
         };
         assert!(error(4096).ends_with("The disk is full, 4 KB are left in /data: make room there"));
-        assert!(error(NO_ROOM).ends_with("disk I/O error"));
+        assert!(error(FULL).ends_with("disk I/O error"));
     }
 }

@@ -55,6 +55,7 @@
 //! one_line     makes texts of unknown origin fit for one line
 //! networks     lists of addresses and networks: allow-lists, trusted proxies
 //! ids          the ids of rows, a type for each kind of row
+//! json_number  whole numbers that every reader of JSON reads exactly
 //! ```
 //!
 //! Public items are those that the program, the bench and the fuzzing tests use; everything else is private to the library,
@@ -87,6 +88,7 @@ pub mod http;
 pub mod idle_thread;
 pub(crate) mod ids;
 pub(crate) mod jobs;
+pub(crate) mod json_number;
 pub(crate) mod key_mask;
 pub(crate) mod keys;
 pub mod lifecycle;

@@ -7,12 +7,12 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::json_number;
+
 /// Billionths per dollar; sums are kept in billionths, since sums of fractions drift.
 const NANO: f64 = 1e9;
 /// The largest amount that a site is believed to have, in dollars.
 const MAX_BELIEVED: f64 = 1e15;
-/// The largest number up to which every whole number has an exact double.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// An amount in US dollars. In JSON a whole amount has no decimals: `1`, not `1.0`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Deserialize)]
@@ -109,12 +109,7 @@ impl Sum for Usd {
 
 impl From<Usd> for Value {
     fn from(amount: Usd) -> Self {
-        let dollars = amount.0;
-        if dollars.fract() == 0.0 && dollars.abs() <= MAX_EXACT {
-            (dollars as i64).into()
-        } else {
-            dollars.into()
-        }
+        json_number::shortest(amount.0)
     }
 }
 

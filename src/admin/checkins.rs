@@ -8,7 +8,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::errors::Result;
-use super::input::{Fields, Invalid, exact_integer};
+use super::input::{Fields, Invalid};
 use super::settings::runtime;
 use super::tasks::queued;
 use super::{paging, require_id};
@@ -17,6 +17,7 @@ use crate::admin::settings::schema::RUNTIME_CHANGE;
 use crate::http::{self, Request, Response};
 use crate::jobs::checkin::verdict::Reason;
 use crate::jobs::checkin::{self, Trigger};
+use crate::json_number::exact_integer;
 use crate::store::checkins::{self, CheckinRow};
 use crate::time::iso;
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{Object, Shape};
 use crate::ids::Id;
+use crate::json_number::{MAX_EXACT, exact_integer};
 use crate::settings::UnusableMember;
 use crate::time::{self, Millis};
 
@@ -23,9 +24,6 @@ pub type Patch<T> = Option<Option<T>>;
 pub const MAX_KEY_CHARS: usize = 191;
 /// Maximum length of a name, in characters, so that a list can still show it.
 pub const MAX_NAME_CHARS: usize = 500;
-
-/// The largest integer that every JSON client reads exactly.
-pub const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// A refusal of a field, or of the whole request, for the person who sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,7 +215,7 @@ impl Fields {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = value.as_f64().filter(|number| number.is_finite());
         let number = number.ok_or_else(|| Invalid::field(name, "number"))?;
-        Ok(Some(number.trunc().clamp(0.0, MAX_EXACT) as i64))
+        Ok(Some(number.trunc().clamp(0.0, MAX_EXACT as f64) as i64))
     }
 
     /// Reads a finite number, or `null` to clear.
@@ -276,20 +274,6 @@ impl Fields {
 /// Returns the id in a JSON number; `None` unless it is a positive integer.
 pub fn exact_id<I: Id>(value: &Value) -> Option<I> {
     exact_integer(value).filter(|id| *id > 0).map(I::new)
-}
-
-/// Returns the integer in a JSON number: `2.0` gives 2, `2.5` gives `None`.
-pub fn exact_integer(value: &Value) -> Option<i64> {
-    let number = value.as_number()?;
-    if let Some(integer) = number.as_i64() {
-        return (integer.unsigned_abs() as f64 <= MAX_EXACT).then_some(integer);
-    }
-    whole(number.as_f64()?)
-}
-
-/// Returns the number as an integer if it has no fraction and every JSON client reads it exactly.
-pub fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64)
 }
 
 /// Asserts that `read` refuses `body` with each of the values in place of the named member, and that the message names

@@ -69,7 +69,7 @@ mod tokens;
 mod update_center;
 
 pub use auth::{Caller, authorize};
-use numbers::{number, ratio};
+use numbers::ratio;
 use request::{guard, require_id};
 pub use state::Admin;
 pub use table::routes as table_of_routes;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::json_number::exact_integer;
 use crate::store::Store;
 use crate::takeover;
 use crate::time::{self, iso};
@@ -35,8 +36,6 @@ const NESTED: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
 ];
-/// The largest integer that every program reads exactly.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 /// The columns that hold times.
 const MOMENTS: &[&str] =
     &["loginUpdatedAt", "healthCheckedAt", "tokenExpiresAt", "tokenIssuedAt", "sub2apiTokenExpiresAt"];
@@ -183,9 +182,7 @@ fn readable(column: &str, value: Value) -> Option<Value> {
     match (column, &value) {
         (_, Value::Null) => Some(value),
         ("platformUserId", Value::String(digits)) => digits.trim().parse::<u32>().ok().map(Value::from),
-        ("platformUserId", Value::Number(number)) => {
-            number.as_f64().is_some_and(|id| id.fract() == 0.0 && id.abs() <= MAX_EXACT).then_some(value)
-        }
+        ("platformUserId", Value::Number(_)) => exact_integer(&value).is_some().then_some(value),
         ("useSystemProxy", Value::String(text)) => match text.trim() {
             "true" | "1" => Some(Value::Bool(true)),
             "false" | "0" | "" => Some(Value::Bool(false)),

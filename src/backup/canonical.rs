@@ -7,8 +7,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The largest integer that every JSON reader reads exactly.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+use crate::json_number::whole;
 
 /// Writes a value in its canonical form. (A map of serde_json is sorted by name.)
 pub fn write(value: &mut Value, out: &mut impl Write) -> io::Result<()> {
@@ -94,9 +93,8 @@ pub fn pretty(text: &[u8]) -> Vec<u8> {
 pub fn settle(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            let whole = number.as_f64().filter(|_| number.is_f64());
-            if let Some(whole) = whole.filter(|whole| whole.fract() == 0.0 && whole.abs() <= MAX_EXACT) {
-                *value = Value::from(whole as i64);
+            if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
+                *value = Value::from(whole);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(settle),

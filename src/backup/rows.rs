@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use super::accounts::LoginSecrets;
 use super::{accounts, amend};
+use crate::json_number::exact_integer;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::{Column, Kind, Missing, Table};
 use crate::store::tokens::READY;
@@ -16,8 +17,6 @@ const MAX_KEY: usize = 191;
 const MAX_URL: usize = 500;
 /// The maximum length of a label in a report, in characters.
 const MAX_LABEL: usize = 120;
-/// The largest integer that every client reads exactly.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// Why a row of a document cannot be imported; the text is for people.
 #[derive(Debug)]
@@ -60,7 +59,11 @@ impl RowReader<'_> {
             other => other.to_string(),
         });
         let label = shortened(&label.unwrap_or_default());
-        let id = if table.shows_id { row.get("id").and_then(exact).filter(|id| *id > 0) } else { Some(line) };
+        let id = if table.shows_id {
+            row.get("id").and_then(exact_integer).filter(|id| *id > 0)
+        } else {
+            Some(line)
+        };
         let Some(id) = id else {
             return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
         };
@@ -123,7 +126,7 @@ impl RowReader<'_> {
         };
         let value = match (column.kind, member) {
             (Kind::Int, Json::Number(_)) => {
-                exact(member).filter(|value| column.refers.is_none() || *value > 0).map(Value::Int)
+                exact_integer(member).filter(|value| column.refers.is_none() || *value > 0).map(Value::Int)
             }
             (Kind::Bool, Json::Bool(value)) => Some(Value::Bool(*value)),
             (Kind::Bool, Json::Number(number)) if number.as_i64().is_some_and(|bit| bit == 0 || bit == 1) => {
@@ -295,12 +298,6 @@ fn expected(column: &Column) -> String {
         Missing::Null => format!("{kind} or null"),
         _ => kind.to_owned(),
     }
-}
-
-/// Returns an integer that every client reads exactly.
-fn exact(value: &Json) -> Option<i64> {
-    let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT)?;
-    Some(number as i64)
 }
 
 fn shortened(label: &str) -> String {

@@ -6,9 +6,10 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::admin::secrets;
 use crate::admin::sites::view::SiteView;
-use crate::admin::{number, secrets};
 use crate::ids::{AccountId, SiteId};
+use crate::json_number::shortest;
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::routing::LiveTable;
@@ -144,8 +145,8 @@ impl<'a> AccountView<'a> {
             balance: account.balance.rounded(),
             balance_used: account.balance_used.rounded(),
             quota: account.quota.rounded(),
-            value_score: number(account.value_score),
-            unit_cost: account.unit_cost.map(number),
+            value_score: shortest(account.value_score),
+            unit_cost: account.unit_cost.map(shortest),
             status: account.status.as_str(),
             is_pinned: account.is_pinned,
             sort_order: account.sort_order,
@@ -198,9 +199,9 @@ impl From<LimitWindow> for LimitWindowView {
     fn from(window: LimitWindow) -> Self {
         Self {
             name: window.name,
-            used_percent: number(window.used_percent),
-            limit: window.limit.map(number),
-            remaining: window.remaining.map(number),
+            used_percent: shortest(window.used_percent),
+            limit: window.limit.map(shortest),
+            remaining: window.remaining.map(shortest),
             reset_at: window.reset_at.map(iso),
             source: window.source,
             observed_at: iso(window.observed_at),

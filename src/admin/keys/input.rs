@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 
 use super::limits;
 use super::readers::{embedded, limit, models, set, texts};
-use crate::admin::input::{Fields, Invalid, exact_integer, whole};
+use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
 use crate::ids::{AccountId, Id, SiteId, TokenId};
+use crate::json_number::{exact_integer, whole};
 use crate::money::Usd;
 use crate::store::Secret;
 use crate::store::keys::{ExcludedCredential, KeySettings, MAX_TAGS, Referable, cut_group, distinct_tags};

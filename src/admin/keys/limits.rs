@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::readers::{embedded, limit, models, set, texts};
 use super::schema;
-use crate::admin::input::{Fields, Invalid, exact_integer};
+use crate::admin::input::{Fields, Invalid};
+use crate::json_number::exact_integer;
 use crate::keys::{MAX_BUDGETS, Period};
 use crate::money::Usd;
 use crate::networks;

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::admin::input::{Fields, Invalid, MAX_EXACT};
+use crate::admin::input::{Fields, Invalid};
+use crate::json_number::MAX_EXACT;
 use crate::routing::ModelPattern;
 
 /// Sets the field if a value was sent.
@@ -58,7 +59,7 @@ pub(super) fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, 
         Some(Value::String(text)) => text.trim().parse().ok(),
         Some(value) => value.as_f64(),
     };
-    let sane = number.filter(|number: &f64| (0.0..=MAX_EXACT).contains(number));
+    let sane = number.filter(|number: &f64| (0.0..=MAX_EXACT as f64).contains(number));
     let limit = sane.ok_or_else(|| Invalid::field(name, "number from 0 to 9007199254740991, or null"))?;
     Ok(Some(Some(limit)))
 }

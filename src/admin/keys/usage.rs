@@ -11,9 +11,10 @@ use super::handlers::find;
 use super::view::KeyItem;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
+use crate::admin::require_id;
 use crate::admin::stats::cached::CacheUse;
-use crate::admin::{number, require_id};
 use crate::http::{self, Query, Request, Response};
+use crate::json_number::shortest;
 use crate::store::key_usage::{self, KeyUsage};
 use crate::store::keys;
 use crate::time::{Millis, iso, local_day_start, local_hour_start, now_ms};
@@ -215,7 +216,7 @@ fn buckets(quarters: &[(Millis, KeyUsage)], range: Range, zone: &TimeZone) -> Ve
 
 fn usage(used: KeyUsage) -> Map<String, Value> {
     let rate = (used.requests > 0)
-        .then(|| number((used.successes as f64 * 1000.0 / used.requests as f64).round() / 10.0));
+        .then(|| shortest((used.successes as f64 * 1000.0 / used.requests as f64).round() / 10.0));
     let mut map = Map::new();
     for (name, value) in [
         ("totalRequests", used.requests.into()),

@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::admin::{number, secrets};
+use crate::admin::secrets;
 use crate::core::Core;
 use crate::ids::{KeyId, RouteId, SiteId};
+use crate::json_number::shortest;
 use crate::keys::{KeyLimits, ShownBudget};
 use crate::money::Usd;
 use crate::store::keys::{ExcludedCredential, KeyRow};
@@ -79,7 +80,7 @@ impl KeyItem {
             site_weight_multipliers: settings
                 .site_weight_multipliers
                 .into_iter()
-                .map(|(site, factor)| (site.to_string(), number(factor)))
+                .map(|(site, factor)| (site.to_string(), shortest(factor)))
                 .collect(),
             excluded_site_ids: settings.excluded_site_ids,
             excluded_credential_refs: settings.excluded_credential_refs,

@@ -19,6 +19,7 @@ use crate::jobs::models::refresh;
 use crate::jobs::probe;
 use crate::jobs::rebuild::rebuild;
 use crate::jobs::tasks::{Started, Status, Task};
+use crate::json_number::MAX_EXACT;
 
 /// The interval at which a waiting request checks whether its task has ended.
 const LOOK: Duration = Duration::from_millis(50);
@@ -58,7 +59,7 @@ fn account(fields: &Fields) -> Result<Option<AccountId>> {
         Some(Value::String(text)) if text.is_empty() => Ok(None),
         Some(Value::String(text)) => {
             let id = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-            id.filter(|id| (1..=9_007_199_254_740_991).contains(id))
+            id.filter(|id| (1..=MAX_EXACT).contains(id))
                 .map(|id| Some(AccountId::new(id)))
                 .ok_or_else(refused)
         }

@@ -17,7 +17,6 @@ use super::listed_model::{GroupPricing, Model, OfferingAccount, OfferingToken, P
 use super::offers::{Offer, Offers, username};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
-use crate::admin::number;
 use crate::admin::routes::handlers;
 use crate::admin::timed_cache::Origin;
 use crate::core::Core;
@@ -25,6 +24,7 @@ use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::tasks::Status;
+use crate::json_number::shortest;
 use crate::routing::pricing::bill::per_million;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, ModelPrice};
 use crate::store::accounts::{AccountRow, AccountStatus};
@@ -130,7 +130,7 @@ fn model(
         account_count: at.len(),
         token_count: at.values().map(|offer| offer.tokens.len()).sum(),
         avg_latency: mean(&latencies),
-        success_rate: rate.map(|rate| number((rate.ok as f64 * 1000.0 / rate.calls as f64).round() / 10.0)),
+        success_rate: rate.map(|rate| shortest((rate.ok as f64 * 1000.0 / rate.calls as f64).round() / 10.0)),
         description: None,
         tags: BTreeSet::new(),
         supported_endpoint_types: BTreeSet::new(),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::error::PlaygroundError;
 use crate::dialect::data_urls;
 use crate::ids::ChannelId;
+use crate::json_number::MAX_EXACT;
 use crate::proxy::internal::InternalRequest;
 use crate::uuid;
 
@@ -49,8 +50,6 @@ const PATHS: &[&str] = &[
 ];
 
 const ANTHROPIC_VERSION: &str = "2023-06-01";
-/// The largest integer that every JSON client reads exactly.
-const MAX_EXACT: i64 = 9_007_199_254_740_991;
 
 /// Reads the envelope.
 pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest> {

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::presets;
 use super::presets::Preset;
-use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
+use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch};
+use crate::json_number::{exact_integer, whole};
 use crate::platform::Platform;
 use crate::routing::OutboundProxy;
 use crate::site_headers;

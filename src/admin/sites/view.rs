@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::admin::{number, secrets};
+use crate::admin::secrets;
 use crate::ids::{EndpointId, SiteId};
+use crate::json_number::shortest;
 use crate::money::Usd;
 use crate::store::sites::{EndpointRow, ProbedModels, SiteRow};
 use crate::time::iso;
@@ -82,7 +83,7 @@ impl<'a> SiteView<'a> {
             external_checkin_url: site.external_checkin_url.as_deref(),
             is_pinned: site.is_pinned,
             sort_order: site.sort_order,
-            global_weight: number(site.global_weight),
+            global_weight: shortest(site.global_weight),
             max_concurrency: site.max_concurrency,
             initialization_preset_id: site.initialization_preset_id.as_deref(),
             post_refresh_probe_enabled: site.post_refresh_probe_enabled,

@@ -15,11 +15,11 @@ use super::cached::hit_ratio;
 use super::kept;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
-use crate::admin::number;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::balances::income;
+use crate::json_number::shortest;
 use crate::money::Usd;
 use crate::store::checkins::{self, CheckinStatus, RewardRow};
 use crate::store::stats::{self, ActiveAccount, Sums};
@@ -272,7 +272,7 @@ fn part(count: i64, of: i64) -> Value {
 }
 
 fn rounded(value: f64, by: f64) -> Value {
-    number((value * by).round() / by)
+    shortest((value * by).round() / by)
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::view::mask;
-use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
+use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
 use crate::ids::AccountId;
 use crate::jobs::tokens::set::mask_fits;
+use crate::json_number::exact_integer;
 use crate::key_mask::is_mask;
 use crate::store::tokens::TokenSource;
 use crate::time::Millis;

@@ -14,6 +14,7 @@ use tokio::time::{Instant, interval};
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use crate::admin::Admin;
+use crate::dialect::sse::KEEP_ALIVE;
 use crate::http::{self, Request, Response, event_stream};
 use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::update_center::check;
@@ -155,16 +156,9 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
         return Err(AdminError::not_found("Task"));
     }
     let seen = request.headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
-    let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
-    let work = admin.clone();
-    admin.core.background.spawn("the log of a task", async move {
-        let gone = events.clone();
-        tokio::select! {
-            () = follow(&work, &id, seen.unwrap_or(0), &events) => {}
-            () = gone.closed() => {}
-        }
-    });
-    Ok(event_stream::response(heard))
+    let follower = admin.clone();
+    let follow = |events| async move { follow(&follower, &id, seen.unwrap_or(0), &events).await };
+    Ok(event_stream::of_work(&admin.core.background, "the log of a task", MAX_WAITING_EVENTS, follow))
 }
 
 async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<Bytes>) {
@@ -188,7 +182,7 @@ async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<By
         }
         if sent_at.elapsed() >= HEARTBEAT {
             sent_at = Instant::now();
-            if events.send(Bytes::from_static(b": keep-alive\n\n")).await.is_err() {
+            if events.send(Bytes::from_static(KEEP_ALIVE)).await.is_err() {
                 return;
             }
         }

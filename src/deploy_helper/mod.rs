@@ -27,6 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
+use crate::dialect::sse::KEEP_ALIVE;
 use crate::http::body::{self, RequestBody};
 use crate::http::server::{self, BoxedHandler, Connection, ServerOptions};
 use crate::http::wire_body::WireBody;
@@ -218,7 +219,7 @@ async fn send_events(summary: impl Future<Output = Summary>, events: mpsc::Sende
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             // A reader with a full channel has enough to read.
-            let _ = events.try_send(Bytes::from_static(b": keep-alive\n\n"));
+            let _ = events.try_send(Bytes::from_static(KEEP_ALIVE));
         }
     };
     let result = tokio::select! {

@@ -25,6 +25,7 @@ use super::proxy_logs::Item;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::core::Core;
+use crate::dialect::sse::KEEP_ALIVE;
 use crate::http::{Request, Response, bearer, event_stream};
 use crate::ids::LogId;
 use crate::store::{self, proxy_logs};
@@ -48,20 +49,14 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     };
     // Read before the response begins: whatever is logged after that is shown.
     let seen = proxy_logs::newest_id(&admin.core.store).await?;
-    let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
     let core = admin.core.clone();
-    core.clone().background.spawn("the live log", async move {
+    let follow = |events| async move {
         let _place = place;
-        let gone = events.clone();
-        let mut follower = Follower::new(core, events, token, seen);
-        tokio::select! {
-            ended = follower.follow() => if let Err(error) = ended {
-                log::warn!("a client of the live log is disconnected: {error}");
-            },
-            () = gone.closed() => {}
+        if let Err(error) = Follower::new(core, events, token, seen).follow().await {
+            log::warn!("a client of the live log is disconnected: {error}");
         }
-    });
-    Ok(event_stream::response(heard))
+    };
+    Ok(event_stream::of_work(&admin.core.background, "the live log", MAX_WAITING_EVENTS, follow))
 }
 
 /// Follows the log for one reader.
@@ -107,7 +102,7 @@ impl Follower {
                 self.skipped_sent_at = Instant::now();
                 self.send_skipped();
             }
-            if self.heartbeat.elapsed() >= HEARTBEAT && self.send(Bytes::from_static(b": keep-alive\n\n")) {
+            if self.heartbeat.elapsed() >= HEARTBEAT && self.send(Bytes::from_static(KEEP_ALIVE)) {
                 self.heartbeat = Instant::now();
             }
             self.look().await?;

@@ -8,7 +8,6 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -18,7 +17,7 @@ use super::error::{PlaygroundError, SERVER_ERROR};
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::sse::{self, Scanner};
 use crate::http::body::Truncated;
-use crate::http::{self, Response, ResponseBody, is_event_stream};
+use crate::http::{self, Response, ResponseBody, event_stream, is_event_stream};
 
 /// A response with its body read.
 pub(super) struct Answer {
@@ -136,12 +135,7 @@ pub(super) async fn as_events(response: Response, limit: usize) -> Response {
             Ok(answer) => ResponseBody::full(one_event(&answer.text()).into()),
         }
     };
-    let mut events = Response::new(body);
-    let headers = events.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    events
+    event_stream::of_body(body)
 }
 
 /// Formats a text as one event, with a `data` line for each of its lines, and the end marker.

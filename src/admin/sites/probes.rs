@@ -49,16 +49,9 @@ pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
 pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&of_query(&request)?)?;
-    let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
-    let work = admin.jobs.clone();
-    admin.core.background.spawn("the probe of a site", async move {
-        let told = events.clone();
-        tokio::select! {
-            () = stream_steps(&work, id, &scope, &events) => {}
-            () = told.closed() => {}
-        }
-    });
-    Ok(event_stream::response(heard))
+    let jobs = admin.jobs.clone();
+    let probe = |events| async move { stream_steps(&jobs, id, &scope, &events).await };
+    Ok(event_stream::of_work(&admin.core.background, "the probe of a site", MAX_WAITING_EVENTS, probe))
 }
 
 async fn stream_steps(jobs: &Arc<Jobs>, id: SiteId, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
@@ -96,7 +89,7 @@ fn event_of(scope: &ProbeScope, step: &ProbeStep<'_>) -> (&'static str, Value) {
 
 async fn send(events: &mpsc::Sender<Bytes>, name: &str, data: &Value) {
     // If sending fails, the client is gone and the probe is about to be dropped.
-    let _ = events.send(Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).await;
+    let _ = events.send(event_stream::event(name, data)).await;
 }
 
 fn view(probed: &PostProbe) -> Value {

@@ -45,7 +45,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const HEALTH_PATH: &str = "/api/desktop/health";
 
 /// After how many seconds to send a request again that a stop has cut off.
-const RETRY_AFTER_STOP: &str = "5";
+const RETRY_AFTER_STOP: u32 = 5;
 
 /// The service that answers all requests.
 pub struct Service {
@@ -352,7 +352,7 @@ fn refuse_stopped(path: &str, id: RequestId, is_change: bool) -> Response {
     }
     let message = "The service stopped before it had an answer: send the request again";
     let mut response = refuse_at(path, id, StatusCode::SERVICE_UNAVAILABLE, message);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_STOP));
+    http::set_retry_after(&mut response, RETRY_AFTER_STOP);
     response
 }
 

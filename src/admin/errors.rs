@@ -19,7 +19,6 @@
 //! A business failure of an upstream is not an error: [`failure`] answers it with status 200.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde_json::{Map, Value};
 
 use super::input::Invalid;
@@ -129,7 +128,7 @@ impl AdminError {
     pub fn into_response(self) -> Response {
         let mut response = http::json(self.status, &body(&self.message, self.flags));
         if let Some(seconds) = self.retry_after_secs {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            http::set_retry_after(&mut response, seconds);
         }
         response
     }
@@ -209,6 +208,8 @@ fn body(message: &str, mut flags: Map<String, Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::RETRY_AFTER;
+
     use super::*;
 
     fn parts(error: AdminError) -> (u16, Option<String>, Value) {

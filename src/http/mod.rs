@@ -54,6 +54,6 @@ pub use body::ResponseBody;
 pub use body_error::BodyError;
 pub use file_body::file;
 pub use request::{Params, Query, Request};
-pub use response::{Response, is_event_stream, json, json_bytes, text};
+pub use response::{Response, is_event_stream, json, json_bytes, set_retry_after, text};
 pub use route::{Access, Endpoint, Route};
 pub use too_many::{too_many_of_identity, too_many_of_peer};

@@ -29,6 +29,11 @@ pub fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     with_type(status, body, "application/json; charset=utf-8")
 }
 
+/// Says after how many seconds another try makes sense (RFC 9110 §10.2.3).
+pub fn set_retry_after(response: &mut Response, seconds: impl Into<HeaderValue>) {
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+}
+
 /// Returns whether a body is a stream of server-sent events, by the `Content-Type` that this service writes.
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))

@@ -1,6 +1,6 @@
 //! Builds the refusals of rate limits, alike on every surface.
 
-use hyper::{StatusCode, header};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::Response;
@@ -18,6 +18,6 @@ pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
 
 fn too_many(wait: RetryAfterSeconds, body: &Value) -> Response {
     let mut response = super::json(StatusCode::TOO_MANY_REQUESTS, body);
-    response.headers_mut().insert(header::RETRY_AFTER, wait.0.into());
+    super::set_retry_after(&mut response, wait.0);
     response
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use crate::codings::{self, CodingError};
@@ -126,7 +126,7 @@ impl ErrorShape {
     pub(super) fn over_limit(self, limit: OverLimit, now: Millis) -> Response {
         let over = refused_by(limit, now);
         let mut response = self.refuse(429, &over.message, Some(over.code), None);
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(over.retry_after_secs));
+        http::set_retry_after(&mut response, over.retry_after_secs);
         response
     }
 
@@ -135,7 +135,7 @@ impl ErrorShape {
         let mut response =
             self.write(503, Some("server_error"), "No available channels for this model", None, None);
         if let Some(seconds) = retry_after_secs {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+            http::set_retry_after(&mut response, seconds.max(1));
         }
         response
     }
@@ -144,7 +144,7 @@ impl ErrorShape {
     pub fn site_saturated(self, retry_after_secs: i64) -> Response {
         let kind = Some("site_concurrency_limit");
         let mut response = self.write(503, kind, "Site concurrency limit reached", None, None);
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after_secs));
+        http::set_retry_after(&mut response, retry_after_secs);
         response
     }
 
@@ -157,7 +157,7 @@ impl ErrorShape {
             response.headers_mut().insert(ACCEPT_ENCODING, known);
         }
         if let Some(seconds) = error.retry_after_secs() {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            http::set_retry_after(&mut response, seconds);
         }
         response
     }

@@ -1,8 +1,6 @@
 //! The refusals of calls about files.
 
-use hyper::header::{HeaderValue, RETRY_AFTER};
-
-use crate::http::{BodyError, Response};
+use crate::http::{self, BodyError, Response};
 use crate::proxy::reply::ErrorShape;
 use crate::store;
 
@@ -34,7 +32,7 @@ impl FileRefusal {
     pub(super) fn answer(self, shape: ErrorShape) -> Response {
         let mut response = shape.refuse(self.status, &self.message, self.code, self.param);
         if let Some(seconds) = self.retry_after_secs {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            http::set_retry_after(&mut response, seconds);
         }
         response
     }

@@ -1,4 +1,9 @@
-//! Makes texts of unknown origin fit for one line of a log, a table or a response.
+//! Makes texts of unknown origin fit for one line of a log, a table or a response, and shortens texts.
+
+/// Returns the first `most` characters of a text.
+pub fn first_chars(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+}
 
 /// Returns a text as one line: runs of white space and control characters become one blank, and those at its ends are
 /// removed. So are characters that change the direction of what follows.
@@ -60,6 +65,14 @@ mod tests {
         assert_eq!(short_text("a\r\n\tb\u{1b}[31m\u{202e}c\0", 99, "…"), "a\r\n\tb[31mc");
         assert_eq!(short_text("äöü", 3, "…"), "äöü");
         assert_eq!(short_text("äöüß", 3, "…"), "äöü…");
+    }
+
+    #[test]
+    fn the_beginning_is_counted_by_characters() {
+        for (text, most, expected) in [("äöü", 3, "äöü"), ("äöü", 2, "äö"), ("äöü", 0, ""), ("", 2, "")]
+        {
+            assert_eq!(first_chars(text, most), expected);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::accounts::LoginSecrets;
 use super::{accounts, amend};
 use crate::json_number::exact_integer;
+use crate::one_line::first_chars;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::{Column, Kind, Missing, Table};
 use crate::store::tokens::READY;
@@ -46,7 +47,11 @@ impl RowReader<'_> {
         element: Json,
         left_out: &mut Vec<String>,
     ) -> Result<NewRow, RefusedRow> {
-        let refuse = |id, label: &str, reason: String| RefusedRow { id, label: shortened(label), reason };
+        let refuse = |id, label: &str, reason: String| RefusedRow {
+            id,
+            label: first_chars(label, MAX_LABEL).to_owned(),
+            reason,
+        };
         let Json::Object(mut row) = element else {
             return Err(refuse(None, "", format!("{}[{}] is not an object", table.array, line - 1)));
         };
@@ -58,7 +63,7 @@ impl RowReader<'_> {
             Json::Null => String::new(),
             other => other.to_string(),
         });
-        let label = shortened(&label.unwrap_or_default());
+        let label = first_chars(&label.unwrap_or_default(), MAX_LABEL).to_owned();
         let id = if table.shows_id {
             row.get("id").and_then(exact_integer).filter(|id| *id > 0)
         } else {
@@ -298,8 +303,4 @@ fn expected(column: &Column) -> String {
         Missing::Null => format!("{kind} or null"),
         _ => kind.to_owned(),
     }
-}
-
-fn shortened(label: &str) -> String {
-    label.chars().take(MAX_LABEL).collect()
 }

@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use super::histogram::Histogram;
 use crate::ids::ChannelId;
 use crate::money::Usd;
+use crate::one_line::first_chars;
 
 /// Maximum length of a model name, in characters; longer ones are cut.
 const MAX_MODEL_CHARS: usize = 191;
@@ -90,14 +91,14 @@ impl SeriesTable {
 
     /// Counts a request that begins.
     pub fn begin(&self, channel: ChannelId, model: &str) -> InFlightRequest {
-        let series = self.find(channel, cut(model));
+        let series = self.find(channel, first_chars(model, MAX_MODEL_CHARS));
         series.in_flight.fetch_add(1, Relaxed);
         InFlightRequest(series)
     }
 
     /// Adds cost and tokens that became known only after the request ended.
     pub fn spend(&self, channel: ChannelId, model: &str, cost: Usd, tokens: [u64; TOKEN_KINDS.len()]) {
-        self.find(channel, cut(model)).spend(cost, tokens);
+        self.find(channel, first_chars(model, MAX_MODEL_CHARS)).spend(cost, tokens);
     }
 
     /// Returns all series by channel and model, then the series of the rest if it has counted anything.
@@ -272,13 +273,6 @@ impl InFlightRequest {
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
-    }
-}
-
-fn cut(model: &str) -> &str {
-    match model.char_indices().nth(MAX_MODEL_CHARS) {
-        Some((end, _)) => &model[..end],
-        None => model,
     }
 }
 

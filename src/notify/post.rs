@@ -15,7 +15,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 use serde_json::Value;
 
 use super::failure::{Failure, without};
-use crate::one_line::one_line;
+use crate::one_line::short_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
 
@@ -123,11 +123,7 @@ impl PostTarget {
     }
 
     fn without_secrets(&self, text: &str) -> String {
-        let line = one_line(&without(text, self.secrets.iter().map(String::as_str)));
-        match line.char_indices().nth(MAX_MESSAGE) {
-            Some((end, _)) => format!("{}…", &line[..end]),
-            None => line,
-        }
+        short_line(&without(text, self.secrets.iter().map(String::as_str)), MAX_MESSAGE, "…")
     }
 }
 

@@ -12,6 +12,7 @@ use crate::dialect::Dialect;
 use crate::dialect::errors::{self, ErrorReply, UpstreamError};
 use crate::http::{self, BodyError, Response};
 use crate::keys::OverLimit;
+use crate::one_line::first_chars;
 use crate::request_id::RequestId;
 use crate::store;
 use crate::time::Millis;
@@ -93,8 +94,8 @@ impl ErrorShape {
 
     /// Builds the 404 for an id under which the caller has nothing. `what` is a noun, as in `video`.
     pub(super) fn no_such(self, what: &str, id: &str) -> Response {
-        let shown: String = id.chars().take(100).collect();
-        self.refuse(404, &format!("No such {what}: {shown}"), None, Some(&format!("{what}_id")))
+        let id = first_chars(id, 100);
+        self.refuse(404, &format!("No such {what}: {id}"), None, Some(&format!("{what}_id")))
     }
 
     /// Builds the error for a look-up or a change that failed in the database, and logs why. `what` is a plural, as in

@@ -1,6 +1,7 @@
 //! The refusals of calls about files.
 
 use crate::http::{self, BodyError, Response};
+use crate::one_line::first_chars;
 use crate::proxy::reply::ErrorShape;
 use crate::store;
 
@@ -25,8 +26,8 @@ impl FileRefusal {
     }
 
     pub(super) fn unknown_file(id: &str) -> Self {
-        let shown: String = id.chars().take(100).collect();
-        Self { param: Some("file_id"), ..Self::new(404, format!("No such file: {shown}")) }
+        let id = first_chars(id, 100);
+        Self { param: Some("file_id"), ..Self::new(404, format!("No such file: {id}")) }
     }
 
     pub(super) fn answer(self, shape: ErrorShape) -> Response {

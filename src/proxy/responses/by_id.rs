@@ -22,6 +22,7 @@ use crate::dialect::edit::edit;
 use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::{self, Request, Response, ResponseBody};
+use crate::one_line::first_chars;
 use crate::proxy::Proxy;
 use crate::proxy::redaction;
 use crate::store::owner::Owner;
@@ -330,6 +331,6 @@ fn shape(request: &Request) -> ErrorShape {
 }
 
 fn unknown(shape: ErrorShape, id: &str) -> Response {
-    let shown: String = id.chars().take(MAX_ID).collect();
-    shape.refuse(404, &format!("Response with id '{shown}' not found."), None, Some("response_id"))
+    let id = first_chars(id, MAX_ID);
+    shape.refuse(404, &format!("Response with id '{id}' not found."), None, Some("response_id"))
 }

@@ -19,6 +19,7 @@ use crate::dialect::responses::{BareItem, PREVIOUS, bare_items, may_have_item_id
 use crate::dialect::{Dialect, json};
 use crate::http::Response;
 use crate::ids::{AccountId, KeyId};
+use crate::one_line::first_chars;
 use crate::proxy::Proxy;
 use crate::routing::Channel;
 use crate::store;
@@ -318,14 +319,14 @@ async fn kept_at(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<AccountI
 /// Builds the refusal of a request that goes on from something that cannot be reached: clients recover by sending the whole
 /// conversation.
 pub(in crate::proxy) fn not_found(shape: ErrorShape, member: &'static str, id: &str) -> Response {
-    let shown: String = id.chars().take(MAX_ID).collect();
+    let id = first_chars(id, MAX_ID);
     let (what, code, param) = match member {
         PREVIOUS => ("Previous response", Some("previous_response_not_found"), member),
         ITEM => ("Item", None, "input"),
         _ => ("Conversation", None, member),
     };
     let hint = if member == ITEM { " Send the item itself in place of a reference to it." } else { "" };
-    shape.refuse(400, &format!("{what} with id '{shown}' not found.{hint}"), code, Some(param))
+    shape.refuse(400, &format!("{what} with id '{id}' not found.{hint}"), code, Some(param))
 }
 
 fn unreadable(call: &Call, error: &store::Error) -> Response {

@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use super::log_row::{ProxyLogRow, RowName};
 use crate::ids::SiteId;
 use crate::money::Usd;
+use crate::one_line::first_chars;
 use crate::routing::pricing;
 use crate::store::cached::CachedTokens;
 use crate::store::sql::Value;
@@ -81,10 +82,7 @@ impl Usage {
 
     fn tally(&mut self, at: Millis, site: SiteId, model: &str) -> &mut Sums {
         self.look_up(at);
-        let model = match model.char_indices().nth(MAX_MODEL_CHARS) {
-            Some((end, _)) => &model[..end],
-            None => model,
-        };
+        let model = first_chars(model, MAX_MODEL_CHARS);
         let (_, models) =
             self.tallies.entry((self.hour, site)).or_insert_with(|| (self.day.clone(), BTreeMap::new()));
         if !models.contains_key(model) {

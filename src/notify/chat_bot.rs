@@ -1,16 +1,15 @@
 //! The chat bot channel. The bot's token is part of the address: no text from here ever shows one.
 
-use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
 use super::message::{Message, cut};
-use super::post::UNRESERVED;
+use crate::routing::encode_component;
 
 /// Returns the address for the bot's messages.
 pub(super) fn address(api: &str, token: &str) -> String {
     let api = api.trim_end_matches('/');
     // The colon of a token is not encoded, as in every example of the API.
-    let token = utf8_percent_encode(token, UNRESERVED).to_string().replace("%3A", ":");
+    let token = encode_component(token).to_string().replace("%3A", ":");
     format!("{api}/bot{token}/sendMessage")
 }
 

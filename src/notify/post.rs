@@ -11,17 +11,13 @@ use bytes::Bytes;
 use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{Request, Uri};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::failure::{Failure, without};
 use crate::one_line::short_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
-
-/// Characters that are not encoded in a path or a form (RFC 3986 §2.3).
-pub(super) const UNRESERVED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Maximum length of a service's message that is repeated.
 const MAX_MESSAGE: usize = 160;

@@ -1,11 +1,11 @@
 //! The push service channel: a form, sent to the address of the operator's key.
 
-use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
 use super::message::Message;
-use super::post::{UNRESERVED, refusal_code};
+use super::post::refusal_code;
 use crate::one_line::{one_line, short_line};
+use crate::routing::encode_component;
 
 /// The limits of the service (sct.ftqq.com): the title in characters, the text in bytes.
 const MAX_TITLE: usize = 32;
@@ -16,7 +16,7 @@ const MAX_TEXT: usize = 32 * 1024;
 pub(super) fn address(key: &str) -> String {
     let owner = key.strip_prefix("sctp").and_then(|rest| rest.split_once('t')).map(|(owner, _)| owner);
     let owner = owner.filter(|owner| !owner.is_empty() && owner.bytes().all(|digit| digit.is_ascii_digit()));
-    let key = utf8_percent_encode(key, UNRESERVED);
+    let key = encode_component(key);
     match owner {
         Some(owner) => format!("https://{owner}.push.ft07.com/send/{key}.send"),
         None => format!("https://sctapi.ftqq.com/{key}.send"),
@@ -30,11 +30,7 @@ pub(super) fn form(message: &Message) -> String {
         title => title,
     };
     let text = message.levelled_within(MAX_TEXT);
-    format!(
-        "title={}&desp={}",
-        utf8_percent_encode(&title, UNRESERVED),
-        utf8_percent_encode(&text, UNRESERVED)
-    )
+    format!("title={}&desp={}", encode_component(&title), encode_component(&text))
 }
 
 /// Reads a response: `{"code":0,…}` is a success; so is a body that is not JSON.

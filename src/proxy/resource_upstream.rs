@@ -8,7 +8,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::timeout;
 
 use crate::core::Core;
@@ -36,9 +35,6 @@ use super::reply::ErrorShape;
 use super::retry::token_renewal;
 use super::send::{Timeouts, answered, read_object};
 use super::trace::record::Trace;
-
-/// The characters to encode in an upstream's id in a path.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_').remove(b'~');
 
 /// The upstream of one resource.
 pub(super) struct ResourceUpstream {
@@ -103,11 +99,6 @@ pub(super) struct ResourceAnswer {
     pub(super) upstream: ResourceUpstream,
     pub(super) response: UpstreamResponse,
     pub(super) slot: Lease,
-}
-
-/// Encodes an upstream's id for a path, or a name for a query.
-pub(super) fn in_path(id: &str) -> String {
-    utf8_percent_encode(id, ENCODED).to_string()
 }
 
 impl From<store::Error> for Unreachable {

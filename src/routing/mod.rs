@@ -70,7 +70,7 @@ pub use live::{
     ChannelDelta, ChannelLive, ChannelTotals, CooldownPhase, CountersOf, EndpointLive, EndpointState,
     LiveTable, StoredCooldown, Trial,
 };
-pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
+pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, encode_component, path_segments};
 pub use pattern::{ModelPattern, bare_name, norm};
 pub use policy::{CredentialRef, Policy};
 pub use rotation::Rotations;

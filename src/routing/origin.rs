@@ -14,7 +14,9 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::http::uri::PathAndQuery;
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, CONTROLS, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
+};
 
 use crate::mask::Mask;
 
@@ -35,6 +37,14 @@ const UNSAFE: &AsciiSet = &CONTROLS
 /// Characters that must be percent-encoded in a path segment (RFC 3986 §3.3), and `;`, after which some servers read
 /// parameters.
 const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'[').add(b']').add(b';');
+
+/// Characters that must be percent-encoded in a text that may be anything: all but the unreserved ones (RFC 3986 §2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes a text as one segment of a path, or as one value of a query or a form.
+pub fn encode_component(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, RESERVED)
+}
 
 /// Encodes a name as the last segments of a path. Only its slashes keep their meaning; everything between them is data.
 ///

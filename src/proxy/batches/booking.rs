@@ -12,8 +12,9 @@ use tokio::time::timeout;
 use crate::dialect::batch::{BatchApi, add, text_of};
 use crate::dialect::usage::Usage;
 use crate::proxy::Proxy;
-use crate::proxy::resource_upstream::{ResourceAnswer, UpstreamResponse, in_path};
+use crate::proxy::resource_upstream::{ResourceAnswer, UpstreamResponse};
 use crate::proxy::responses::background::{LateUsage, Outcome, book_late};
+use crate::routing::encode_component;
 use crate::store;
 use crate::store::batches::{self, BatchRow};
 use crate::time::{Millis, now_ms};
@@ -122,9 +123,10 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Bat
             BatchRequest::results(batch)
         }
         BatchApi::OpenAi => match text_of(&batch.object, "output_file_id") {
-            Some(file) => {
-                BatchRequest::bytes(format!("/v1/files/{}/content", in_path(&file)), "/v1/files/{id}/content")
-            }
+            Some(file) => BatchRequest::bytes(
+                format!("/v1/files/{}/content", encode_component(&file)),
+                "/v1/files/{id}/content",
+            ),
             None => return Ok(None),
         },
     };

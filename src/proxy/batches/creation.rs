@@ -28,10 +28,9 @@ use crate::proxy::compose::login_headers;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::redaction;
-use crate::proxy::resource_upstream::in_path;
 use crate::proxy::retry::token_renewal;
 use crate::proxy::send::{LimitRecorder, Timeouts, answered, read_object};
-use crate::routing::{Channel, CredentialHeaders, Endpoint};
+use crate::routing::{Channel, CredentialHeaders, Endpoint, encode_component};
 use crate::store::batches::{self, BatchPlace};
 use crate::time::now_ms;
 use crate::upstream::{self, AnswerHead, RequestBody};
@@ -230,7 +229,7 @@ impl Address<'_> {
         if made.is_err() {
             let removal = self.send(UpstreamCall {
                 method: Method::DELETE,
-                path: format!("{FILES}/{}", in_path(&file)),
+                path: format!("{FILES}/{}", encode_component(&file)),
                 label: "/v1/files/{id}",
                 content_type: HeaderValue::from_static("application/json"),
                 body: RequestBody::empty(),

@@ -16,7 +16,8 @@ use crate::proxy::files::{self, NamedFile};
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::proxy::reply::response_of;
-use crate::proxy::resource_upstream::{ResourceAnswer, in_path};
+use crate::proxy::resource_upstream::ResourceAnswer;
+use crate::routing::encode_component;
 use crate::store::batches::BatchRow;
 
 use super::booking;
@@ -172,5 +173,5 @@ async fn of_file(
     let found = find(&proxy.core.store, caller, API, &batch_id).await;
     let batch = found.map_err(|error| shape.database_failed("Batches", &error))?.ok_or_else(no_file)?;
     let upstream_id = text_of(&batch.object, file.member()).ok_or_else(no_file)?;
-    Ok((batch, format!("/v1/files/{}", in_path(&upstream_id))))
+    Ok((batch, format!("/v1/files/{}", encode_component(&upstream_id))))
 }

@@ -11,9 +11,8 @@ use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::redaction;
 use crate::proxy::reply::ErrorShape;
-use crate::proxy::resource_upstream::{
-    ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable, in_path,
-};
+use crate::proxy::resource_upstream::{ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable};
+use crate::routing::encode_component;
 use crate::store::batches::{self, BatchRow};
 
 use super::lookup::{api, dialect, has_ended};
@@ -39,7 +38,7 @@ impl BatchRequest {
             BatchApi::OpenAi => ("/v1/batches", "/v1/batches/{id}"),
             BatchApi::Anthropic => ("/v1/messages/batches", "/v1/messages/batches/{id}"),
         };
-        let path = format!("{root}/{}{suffix}", in_path(&batch.place.upstream_id));
+        let path = format!("{root}/{}{suffix}", encode_component(&batch.place.upstream_id));
         Self { method, path, label, accept: "application/json" }
     }
 

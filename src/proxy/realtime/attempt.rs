@@ -11,7 +11,7 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use crate::http::websocket::Handshake;
 use crate::proxy::Proxy;
-use crate::routing::{CredentialHeaders, Endpoint};
+use crate::routing::{CredentialHeaders, Endpoint, encode_component};
 use crate::sync::lock;
 use crate::time::now_ms;
 use crate::upstream::{self, OpenError, RequestBody, UpstreamSocket};
@@ -25,7 +25,6 @@ use crate::proxy::client_answer::ClientAnswer;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::key::quota::Admission;
-use crate::proxy::resource_upstream::in_path;
 use crate::proxy::retry::token_renewal;
 use crate::proxy::socket_opener::SocketOpener;
 
@@ -140,6 +139,6 @@ impl Opening {
 
     /// Builds the client's query with the model's name at the upstream.
     fn query(&self, model: &str) -> String {
-        format!("?model={}{}", in_path(model), self.call.query.replacen('?', "&", 1))
+        format!("?model={}{}", encode_component(model), self.call.query.replacen('?', "&", 1))
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::dialect::Dialect;
 use crate::proxy::Proxy;
+use crate::routing::encode_component;
 use crate::store::background_responses as rows;
 use crate::time::{Millis, millis, now_ms};
 use crate::upstream::UpstreamBody;
@@ -18,7 +19,7 @@ use super::id_owners::StoredAt;
 use super::name::ResponseName;
 use super::pending::{Cancellation, DueAnswer, MAX_PENDING, Pending};
 use crate::proxy::key::quota::Admission;
-use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
+use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable};
 use crate::proxy::tail;
 
 /// How long an answer is asked for, in milliseconds.
@@ -136,7 +137,7 @@ async fn ask(
     let asked = ResourceRequest {
         method,
         dialect: Dialect::Responses,
-        path: format!("/v1/responses/{}{suffix}", in_path(response_id)),
+        path: format!("/v1/responses/{}{suffix}", encode_component(response_id)),
         label: "/v1/responses/{id}",
         accept: "application/json",
         forwarded: &[],

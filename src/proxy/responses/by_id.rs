@@ -25,6 +25,7 @@ use crate::http::{self, Request, Response, ResponseBody};
 use crate::one_line::first_chars;
 use crate::proxy::Proxy;
 use crate::proxy::redaction;
+use crate::routing::encode_component;
 use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID};
 use crate::time::{now_ms, now_secs};
@@ -45,9 +46,7 @@ use crate::proxy::media_type::is_event_stream;
 use crate::proxy::relay::renamed;
 use crate::proxy::relay::rewritten::rewritten;
 use crate::proxy::reply::{ErrorShape, response_of};
-use crate::proxy::resource_upstream::{
-    ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable, in_path,
-};
+use crate::proxy::resource_upstream::{ResourceAnswer, ResourceRequest, ResourceUpstream, Unreachable};
 
 /// The length up to which an answer is held, in bytes.
 const MAX_HELD: usize = 2 << 20;
@@ -196,7 +195,7 @@ async fn ask(
         Unreachable::Store(error) => shape.database_failed("Responses", &error),
     })?;
     let slot = upstream.slot(&proxy.core, shape).await?;
-    let path = format!("/v1/responses/{}{}", in_path(id), about.suffix);
+    let path = format!("/v1/responses/{}{}", encode_component(id), about.suffix);
     let asked = ResourceRequest {
         method: about.method,
         dialect: Dialect::Responses,

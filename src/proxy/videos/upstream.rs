@@ -16,9 +16,9 @@ use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::Request;
 use crate::proxy::resource_upstream::{
-    KeyForm, ResourceRequest, ResourceUpstream, Unreachable, current_credential, in_path, login, site_of,
+    KeyForm, ResourceRequest, ResourceUpstream, Unreachable, current_credential, login, site_of,
 };
-use crate::routing::{BaseUrl, Endpoint, EndpointLive, EndpointState, Site};
+use crate::routing::{BaseUrl, Endpoint, EndpointLive, EndpointState, Site, encode_component};
 use crate::store::accounts;
 use crate::store::videos::VideoRow;
 
@@ -59,7 +59,7 @@ pub(super) fn request<'r>(
     request: &'r Request,
 ) -> ResourceRequest<'r> {
     const RANGES: &[HeaderName] = &[RANGE, IF_RANGE];
-    let path = format!("/v1/videos/{}{}", in_path(&video.upstream_id), resource.suffix());
+    let path = format!("/v1/videos/{}{}", encode_component(&video.upstream_id), resource.suffix());
     let (accept, forwarded) = match resource {
         Resource::Video => ("application/json", [].as_slice()),
         Resource::Content => ("*/*", RANGES),

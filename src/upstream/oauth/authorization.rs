@@ -3,14 +3,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use percent_encoding::utf8_percent_encode;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::provider_client::UNRESERVED;
 use crate::config::oauth::ProviderSettings;
 use crate::platform::OAuthProvider;
-use crate::routing::Secret;
+use crate::routing::{Secret, encode_component};
 
 /// The secret that the exchange of a code has to show, and that nobody else has seen.
 #[derive(Clone, Debug)]
@@ -84,7 +82,7 @@ pub fn authorization_url(
     };
     let pairs = base.iter().chain(&shared).chain(own);
     let query: Vec<String> =
-        pairs.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, UNRESERVED))).collect();
+        pairs.map(|(name, value)| format!("{name}={}", encode_component(value))).collect();
     let address = &settings.authorization_url;
     let separator = if address.contains('?') { '&' } else { '?' };
     format!("{address}{separator}{}", query.join("&"))

@@ -11,16 +11,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use hyper::http::header::{HeaderName, HeaderValue};
-use percent_encoding::utf8_percent_encode;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::google::{ServiceState, check_service};
 use super::grant::TokenError;
-use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClient, UNRESERVED};
+use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClient};
 use crate::mask::Mask;
 use crate::platform::OAuthProvider;
-use crate::routing::Secret;
+use crate::routing::{Secret, encode_component};
 use crate::time::in_seconds;
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind, MAX_MODEL_NAME, leave_out};
 
@@ -158,7 +157,7 @@ async fn pages(
         let answer = ask(provider, reach, &url, Payload::None, headers.to_vec()).await?;
         found.extend(names(&answer.body, &["data"], &["id", "name"]));
         match answer.body["last_id"].as_str().filter(|_| answer.body["has_more"] == true) {
-            Some(last) => after = format!("&after_id={}", utf8_percent_encode(last, UNRESERVED)),
+            Some(last) => after = format!("&after_id={}", encode_component(last)),
             None => break,
         }
     }

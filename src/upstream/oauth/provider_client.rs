@@ -10,7 +10,6 @@ use bytes::Bytes;
 use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{Method, Request, StatusCode, Uri};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::grant::TokenError;
@@ -18,7 +17,7 @@ use crate::config::oauth::ProviderSettings;
 use crate::mask::Mask;
 use crate::one_line::short_line;
 use crate::platform::OAuthProvider;
-use crate::routing::{BaseUrl, OutboundProxy, Secret};
+use crate::routing::{BaseUrl, OutboundProxy, Secret, encode_component};
 use crate::upstream::{Client, FetchLimits};
 
 /// The limits of one call, whose answer is read to the end.
@@ -27,10 +26,6 @@ const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(30), max_
 const MAX_MESSAGE: usize = 500;
 /// The longest answer, in bytes, that is taken for a sentence and not for a page.
 const MAX_SENTENCE: usize = 2_000;
-
-/// Characters that stand in a query or a form as they are (RFC 3986 §2.3).
-pub(super) const UNRESERVED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A provider, and the client, settings and proxy for calling it.
 #[derive(Clone)]
@@ -188,8 +183,7 @@ pub(super) fn fit(text: &str) -> String {
 }
 
 fn form(pairs: &[(&str, &str)]) -> String {
-    let pairs =
-        pairs.iter().map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, UNRESERVED)));
+    let pairs = pairs.iter().map(|(name, value)| format!("{name}={}", encode_component(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
 

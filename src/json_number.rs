@@ -1,4 +1,5 @@
-//! Whole numbers in JSON: many programs hold every number as a double, which is exact only up to a bound.
+//! Numbers in JSON: whole ones, which many programs hold as doubles, exact only up to a bound; and those that programs write
+//! as text.
 
 use serde_json::Value;
 
@@ -17,6 +18,15 @@ pub fn exact_integer(value: &Value) -> Option<i64> {
 /// Returns the number as an integer; `None` if it has a fraction or is beyond [`MAX_EXACT`].
 pub fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= MAX_EXACT as f64).then_some(number as i64)
+}
+
+/// Reads a finite number, also from text.
+pub fn number_or_text(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok()?,
+        value => value.as_f64()?,
+    };
+    number.is_finite().then_some(number)
 }
 
 /// Converts to JSON without needless decimals: `1`, not `1.0`.
@@ -45,6 +55,23 @@ mod tests {
             (json!("2"), None),
         ] {
             assert_eq!(exact_integer(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_number_may_be_a_text() {
+        for (value, expected) in [
+            (json!(-1.5), Some(-1.5)),
+            (json!(" 7 "), Some(7.0)),
+            (json!("1e3"), Some(1000.0)),
+            (json!("inf"), None),
+            (json!("NaN"), None),
+            (json!("seven"), None),
+            (json!(""), None),
+            (json!(true), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(number_or_text(&value), expected, "{value}");
         }
     }
 

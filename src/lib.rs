@@ -55,7 +55,7 @@
 //! one_line     makes texts of unknown origin fit for one line
 //! networks     lists of addresses and networks: allow-lists, trusted proxies
 //! ids          the ids of rows, a type for each kind of row
-//! json_number  whole numbers that every reader of JSON reads exactly
+//! json_number  numbers in JSON: whole ones that every program reads exactly, and those that are written as text
 //! ```
 //!
 //! Public items are those that the program, the bench and the fuzzing tests use; everything else is private to the library,

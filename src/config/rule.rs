@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cron::Cron;
 use crate::dialect::payload_rules;
+use crate::json_number::number_or_text;
 use crate::mask;
 use crate::networks;
 use crate::routing::OutboundProxy;
@@ -82,7 +83,7 @@ impl Rule {
             Self::Flag => value.as_bool().map(Value::from).ok_or_else(|| "boolean".to_owned()),
             Self::Integer(min, max) => {
                 // A part of one below the minimum, as -0.5, is not rounded into the range.
-                let number = number(value).filter(|number| *number >= min as f64);
+                let number = number_or_text(value).filter(|number| *number >= min as f64);
                 let fits = number.map(f64::trunc).filter(|number| *number <= max as f64);
                 fits.map(|number| (number as i64).into()).ok_or_else(|| integer_of(min, max))
             }
@@ -92,7 +93,7 @@ impl Rule {
             }
             Self::UnitCost => Ok(shortest(above_zero(value)?.max(MIN_UNIT_COST))),
             Self::Amount => {
-                let amount = number(value).filter(|amount| *amount >= 0.0);
+                let amount = number_or_text(value).filter(|amount| *amount >= 0.0);
                 amount.map(shortest).ok_or_else(|| "number of at least 0".to_owned())
             }
             Self::Text | Self::Secret | Self::Target => one_line(text()?),
@@ -163,7 +164,8 @@ impl Rule {
                 return Ok((flag.into(), remark));
             }
             Self::Integer(min, max) => {
-                let number = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?.trunc();
+                let number =
+                    number_or_text(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?.trunc();
                 let moved = number.clamp(min as f64, max as f64);
                 let remark = (moved != number)
                     .then(|| format!("{text} is outside {min}..{max}; {moved} is used instead"));
@@ -171,10 +173,10 @@ impl Rule {
             }
             // Less than a second is not a cap and means the default here; an operator who sends it gets one second.
             Self::CooldownCap => {
-                number(&text.into()).map_or_else(|| text.into(), |seconds| seconds.trunc().into())
+                number_or_text(&text.into()).map_or_else(|| text.into(), |seconds| seconds.trunc().into())
             }
             Self::UnitCost => {
-                let cost = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?;
+                let cost = number_or_text(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?;
                 let moved = cost.max(MIN_UNIT_COST);
                 let remark = (moved != cost).then(|| format!("{text} is too small; {moved} is used instead"));
                 return Ok((shortest(moved), remark));
@@ -213,15 +215,6 @@ pub fn is_web_address(url: &str) -> bool {
     })
 }
 
-/// Reads a number, also from text.
-fn number(value: &Value) -> Option<f64> {
-    let number = match value {
-        Value::String(text) => text.trim().parse().ok(),
-        other => other.as_f64(),
-    };
-    number.filter(|number: &f64| number.is_finite())
-}
-
 fn integer_of(min: i64, max: i64) -> String {
     match max {
         i64::MAX.. => format!("integer of at least {min}"),
@@ -235,7 +228,7 @@ fn shortest(number: f64) -> Value {
 }
 
 fn above_zero(value: &Value) -> Result<f64, String> {
-    number(value).filter(|number| *number > 0.0).ok_or_else(|| "number above 0".to_owned())
+    number_or_text(value).filter(|number| *number > 0.0).ok_or_else(|| "number above 0".to_owned())
 }
 
 /// A line end in a value for a header or a mail would begin another line.
@@ -321,7 +314,7 @@ fn list_or_words(rule: Rule, value: &Value) -> Option<Value> {
 /// Returns the weights in force, with every usable given weight replaced.
 fn weights(given: &Map<String, Value>, current: &Value) -> Value {
     let weight = |name: &str| {
-        let new = given.get(name).and_then(number).filter(|weight| *weight >= 0.0);
+        let new = given.get(name).and_then(number_or_text).filter(|weight| *weight >= 0.0);
         new.map_or_else(|| current.get(name).cloned().unwrap_or(Value::Null), shortest)
     };
     Value::Object(WEIGHTS.iter().map(|(name, ..)| ((*name).to_owned(), weight(name))).collect())

@@ -12,7 +12,7 @@ use super::readers::{embedded, limit, models, set, texts};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
 use crate::ids::{AccountId, Id, SiteId, TokenId};
-use crate::json_number::{exact_integer, whole};
+use crate::json_number::{exact_integer, number_or_text, whole};
 use crate::money::Usd;
 use crate::store::Secret;
 use crate::store::keys::{ExcludedCredential, KeySettings, MAX_TAGS, Referable, cut_group, distinct_tags};
@@ -257,8 +257,8 @@ fn multipliers(fields: &Fields) -> Result<Option<BTreeMap<SiteId, f64>>, Invalid
     };
     let entries = entries.into_iter().filter_map(|(site, factor)| {
         let site = site.trim().parse().ok().filter(|site| *site > 0).map(SiteId::new)?;
-        let factor = factor.as_f64().or_else(|| factor.as_str()?.trim().parse().ok())?;
-        (factor > 0.0 && factor.is_finite()).then_some((site, factor))
+        let factor = number_or_text(&factor).filter(|factor| *factor > 0.0)?;
+        Some((site, factor))
     });
     Ok(Some(entries.collect()))
 }

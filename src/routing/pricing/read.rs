@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::catalog::Catalog;
 use super::price::{Billing, CallPrice, Labels, ModelPrice, Ratios};
+use crate::json_number::number_or_text;
 use crate::money::Usd;
 
 /// The most models read; the rest of a longer list is ignored.
@@ -153,14 +154,14 @@ fn ratios(text: &RawValue) -> Vec<(String, f64)> {
     groups.iter().filter_map(|(group, value)| Some((name(group)?, ratio(value)?))).collect()
 }
 
-fn field<'v>(entry: &'v Value, names: &[&str]) -> Option<&'v Value> {
+/// Returns the first of these members that is there, unless it is `null`.
+pub(super) fn field<'v>(entry: &'v Value, names: &[&str]) -> Option<&'v Value> {
     names.iter().find_map(|name| entry.get(name)).filter(|value| !value.is_null())
 }
 
 /// Reads a number of at most `MAX_NUMBER` in size, also if it is written as text.
 fn number(value: &Value) -> Option<f64> {
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    (number.abs() <= MAX_NUMBER).then_some(number)
+    number_or_text(value).filter(|number| number.abs() <= MAX_NUMBER)
 }
 
 fn name(text: &str) -> Option<String> {

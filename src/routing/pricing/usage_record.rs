@@ -9,6 +9,8 @@ use std::hash::Hash;
 use serde_json::Value;
 
 use super::price::Ratios;
+use super::read::field;
+use crate::json_number::number_or_text;
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::time::{self, Millis};
@@ -184,10 +186,6 @@ fn ratios(details: &Value, is_cached: bool) -> Option<(Ratios, f64)> {
     says_something.then_some((ratios, group))
 }
 
-fn field<'v>(entry: &'v Value, names: &[&str]) -> Option<&'v Value> {
-    names.iter().find_map(|name| entry.get(name)).filter(|value| !value.is_null())
-}
-
 fn text(entry: &Value, names: &[&str]) -> Option<String> {
     let text = field(entry, names)?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
@@ -195,8 +193,7 @@ fn text(entry: &Value, names: &[&str]) -> Option<String> {
 
 /// Reads a number from 0 to `MAX_AMOUNT`, also if it is written as text.
 fn amount(entry: &Value, names: &[&str]) -> Option<f64> {
-    let value = field(entry, names)?;
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    let number = number_or_text(field(entry, names)?)?;
     (0.0..=MAX_AMOUNT).contains(&number).then_some(number)
 }
 

@@ -26,6 +26,7 @@ use super::error::SiteError;
 use super::memory::Unit;
 use super::site_client::{AuthScheme, Call, SiteClient};
 use super::{quota_units, reply};
+use crate::json_number::number_or_text;
 use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::upstream::{Client, FetchLimits};
@@ -44,8 +45,8 @@ pub(super) async fn account(
     let Some(data) = own.get("data").filter(|data| data.is_object()) else {
         return Err(SiteError::lacks(&own, "user"));
     };
-    let left = data.get("quota").and_then(reply::number).ok_or_else(|| SiteError::lacks(&own, "quota"));
-    let amount = |name: &str| Some(Usd::new(reply::number(data.get(name)?)? / unit));
+    let left = data.get("quota").and_then(number_or_text).ok_or_else(|| SiteError::lacks(&own, "quota"));
+    let amount = |name: &str| Some(Usd::new(number_or_text(data.get(name)?)? / unit));
     let balance = left.and_then(|left| {
         let (balance, used) = (Usd::new(left / unit), amount("used_quota").unwrap_or_default());
         Balance {
@@ -111,7 +112,7 @@ pub(super) async fn status(site_client: &SiteClient, client: &Client) -> Result<
 
 /// Remembers the unit in a status, and returns it.
 pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
-    let unit = status.get("quota_per_unit").and_then(reply::number).filter(|unit| *unit > 0.0);
+    let unit = status.get("quota_per_unit").and_then(number_or_text).filter(|unit| *unit > 0.0);
     let unit = unit.unwrap_or(quota_units::PER_USD);
     site_client.memory.learn_unit(&site_client.base, unit);
     unit

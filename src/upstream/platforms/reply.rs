@@ -42,14 +42,6 @@ pub(super) async fn read<T: Send + 'static>(
 /// The message of a failure that came without one.
 pub(super) const SPEECHLESS: &str = "the site reported a failure without a message";
 
-/// Reads a number, also one that a site writes as text.
-pub(super) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
-        value => value.as_f64(),
-    }
-}
-
 /// Reads a member that names something: one line of a bounded length. `None` when it is blank or no text.
 pub(super) fn name(value: &Value, member: &str) -> Option<String> {
     value.get(member)?.as_str().and_then(name_of_text)

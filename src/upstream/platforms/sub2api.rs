@@ -11,6 +11,7 @@ use super::credential::usable_token;
 use super::error::{SiteError, SiteErrorKind};
 use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
+use crate::json_number::number_or_text;
 use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
@@ -49,7 +50,7 @@ pub(super) async fn account(
     client: &Client,
 ) -> Result<(User, Result<Balance, SiteError>), SiteError> {
     let me = data(site_client, client, Call::get("/api/v1/auth/me")).await?;
-    let left = me.get("balance").and_then(reply::number).ok_or_else(|| SiteError::lacks(&me, "balance"));
+    let left = me.get("balance").and_then(number_or_text).ok_or_else(|| SiteError::lacks(&me, "balance"));
     let user = User {
         id: me.get("id").and_then(reply::whole).filter(|id| *id > 0),
         username: username(&me).unwrap_or_default(),
@@ -146,7 +147,7 @@ pub(super) async fn login(
         username: username(user),
         user_id: user.get("id").and_then(reply::whole).filter(|id| *id > 0),
         refresh_token: token(&given, "refresh_token"),
-        expires_at: given.get("expires_in").and_then(reply::number).map(expiry),
+        expires_at: given.get("expires_in").and_then(number_or_text).map(expiry),
     })
 }
 
@@ -162,7 +163,7 @@ pub(super) async fn refresh(
         let parts = (
             token(&given, "access_token"),
             token(&given, "refresh_token"),
-            given.get("expires_in").and_then(reply::number),
+            given.get("expires_in").and_then(number_or_text),
         );
         match parts {
             (Some(access), Some(refresh), Some(seconds)) => {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::unit;
+use crate::json_number::number_or_text;
 use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::time::Millis;
@@ -53,7 +54,7 @@ pub(in crate::upstream::platforms) async fn between(
 
 /// Returns the line's units in dollars, else the first number of its text.
 fn amount(line: &Value, unit: f64) -> Option<Usd> {
-    match line.get("quota").and_then(reply::number) {
+    match line.get("quota").and_then(number_or_text) {
         Some(units) if units > 0.0 => Some(Usd::new(units / unit)),
         _ => {
             let content = plain(line.get("content")?.as_str()?);

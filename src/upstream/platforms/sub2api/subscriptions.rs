@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{data, moment};
+use crate::json_number::number_or_text;
 use crate::money::Usd;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{Allowance, Subscription, SubscriptionSummary};
@@ -70,7 +71,7 @@ fn subscription(item: &Value) -> Subscription {
 }
 
 fn amount(value: &Value, name: &str) -> Option<Usd> {
-    let amount = Usd::new(reply::number(value.get(name)?)?).rounded();
+    let amount = Usd::new(number_or_text(value.get(name)?)?).rounded();
     amount.is_believable().then_some(amount)
 }
 

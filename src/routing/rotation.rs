@@ -11,6 +11,7 @@ use super::pattern::norm;
 use super::rotation_pool::Pool;
 use super::selection_reason::SelectionReason;
 use crate::ids::{RouteId, SiteId};
+use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -72,8 +73,9 @@ impl Rotations {
     /// Records a selection. Only those of `stable_first` are remembered.
     pub fn record(&self, reason: &SelectionReason, model: &str, site: SiteId, now: Millis) {
         let SelectionReason::StableFirst { route_id, pool, .. } = *reason else { return };
-        let mut keys = self.keys();
-        let turns = keys.entry(key(route_id, model)).or_default();
+        let (mut keys, key) = (self.keys(), key(route_id, model));
+        make_room(&mut keys, &key, MAX_KEYS, |turns| turns.touched);
+        let turns = keys.entry(key).or_default();
         turns.touched = now;
         match pool {
             Pool::Primary => {
@@ -87,10 +89,6 @@ impl Rotations {
                 turns.observed.push((site, now));
                 limit_stamps(&mut keys);
             }
-        }
-        if keys.len() > MAX_KEYS {
-            let oldest = keys.iter().min_by_key(|(_, turns)| turns.touched).map(|(key, _)| key.clone());
-            oldest.map(|oldest| keys.remove(&oldest));
         }
     }
 

@@ -21,6 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::stream::Stream;
 use crate::ids::AccountId;
+use crate::make_room::make_room;
 use crate::routing::Origin;
 use crate::sync::lock;
 use crate::websocket::{Fragmented, PongFirst};
@@ -102,10 +103,7 @@ impl KeptSockets {
     fn keep(self: &Arc<Self>, key: SocketKey, socket: Box<Socket>, opened: Instant) {
         let kept = Kept { socket, opened, since: Instant::now() };
         let mut waiting = lock(&self.waiting);
-        let is_full = waiting.len() >= MAX_WAITING && !waiting.contains_key(&key);
-        let oldest =
-            is_full.then(|| waiting.iter().min_by_key(|(_, kept)| kept.since).map(|(key, _)| key.clone()));
-        let left = oldest.flatten().and_then(|oldest| waiting.remove(&oldest));
+        let left = make_room(&mut waiting, &key, MAX_WAITING, |kept| kept.since);
         let replaced = waiting.insert(key, kept);
         drop(waiting);
         drop((left, replaced)); // closes the connections, after the lock

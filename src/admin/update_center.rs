@@ -16,7 +16,7 @@ use super::input::{Fields, Invalid};
 use crate::admin::Admin;
 use crate::dialect::sse::KEEP_ALIVE;
 use crate::http::{self, Request, Response, event_stream};
-use crate::jobs::tasks::{Started, Status, Task};
+use crate::jobs::tasks::Started;
 use crate::jobs::update_center::check;
 use crate::jobs::update_center::deploy::{self, HelperRequest};
 use crate::jobs::update_center::saved::{self, UpdateState};
@@ -94,7 +94,7 @@ async fn answer(admin: &Admin, state: UpdateState) -> Result<Response> {
     let config = saved::config(&admin.core.store).await?;
     let found = state.status_snapshot.clone().unwrap_or_default();
     let tasks = admin.jobs.tasks.list(usize::MAX).into_iter().filter(|task| task.kind == deploy::TASK);
-    let (finished, running): (Vec<_>, Vec<_>) = tasks.partition(has_ended);
+    let (finished, running): (Vec<_>, Vec<_>) = tasks.partition(|task| task.status.has_ended());
     let (finished, running) = (finished.first(), running.first());
     let status = json!({
         "currentVersion": env!("CARGO_PKG_VERSION"),
@@ -175,7 +175,7 @@ async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<By
             sent_at = Instant::now();
         }
         seen = task.logs.back().map_or(seen, |line| line.seq.max(seen));
-        if has_ended(&task) {
+        if task.status.has_ended() {
             // If sending fails, the reader is gone and nobody needs this event.
             let _ = events.send(event_stream::event("done", &json!({ "status": task.status }))).await;
             return;
@@ -187,10 +187,6 @@ async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<By
             }
         }
     }
-}
-
-fn has_ended(task: &Task) -> bool {
-    matches!(task.status, Status::Succeeded | Status::Failed)
 }
 
 fn started(admin: &Admin, started: &Started) -> Response {

@@ -116,6 +116,12 @@ pub enum Status {
     Failed,
 }
 
+impl Status {
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
 /// A task as `/api/tasks` shows it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]

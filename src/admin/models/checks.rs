@@ -71,7 +71,7 @@ fn account(fields: &Fields) -> Result<Option<AccountId>> {
 async fn ended(jobs: &Jobs, id: &str) -> Option<Task> {
     loop {
         let task = jobs.tasks.get(id)?;
-        if matches!(task.status, Status::Succeeded | Status::Failed) {
+        if task.status.has_ended() {
             return Some(task);
         }
         tokio::time::sleep(LOOK).await;

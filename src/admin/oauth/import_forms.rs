@@ -16,11 +16,10 @@ use crate::store::Secret;
 use crate::takeover;
 use crate::time::{self, Millis};
 use crate::upstream::oauth::{Claims, Grant, Identity, clean};
+use crate::upstream::platforms::usable_token;
 
 /// Maximum number of accounts in one import.
 pub const MAX_ITEMS: usize = 100;
-/// Maximum length of a token, in bytes; longer ones do not fit into a header.
-const MAX_TOKEN: usize = 64 * 1024;
 /// The first number that is an expiry in milliseconds, in 1973; a smaller one is in seconds.
 const FIRST_MILLIS: f64 = 1e11;
 /// Members that identify a bundle.
@@ -156,7 +155,7 @@ pub fn read(object: &Map<String, Value>) -> Result<Import, Unreadable> {
         let own = object.get(name).filter(|value| !value.is_null());
         own.or_else(|| tokens?.get(name)).filter(|value| !value.is_null())
     };
-    let token = |name: &str| value(name).and_then(Value::as_str).and_then(usable).map(Secret::from);
+    let token = |name: &str| value(name).and_then(Value::as_str).and_then(usable_token).map(Secret::from);
     let text = |name: &str| value(name).and_then(clean);
     let access_token = token("access_token").ok_or("oauth credentials missing access_token")?;
     if [Some(&access_token), token("refresh_token").as_ref()]
@@ -231,11 +230,4 @@ fn expiry<'a>(value: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<Milli
     let read =
         |number| if number < FIRST_MILLIS { time::of_unix(number) } else { time::of_unix_millis(number) };
     number.map(read).ok_or_else(|| "invalid oauth expired timestamp".into())
-}
-
-/// Returns the trimmed token; `None` if a header cannot carry it.
-fn usable(token: &str) -> Option<&str> {
-    let token = token.trim();
-    let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());
-    (!token.is_empty() && token.len() <= MAX_TOKEN && is_graphic).then_some(token)
 }

@@ -19,7 +19,7 @@ pub fn bare_key(key: &str) -> &str {
 const MAX_TOKEN: usize = 64 * 1024;
 
 /// Returns the trimmed token if a header can carry it.
-pub(in crate::upstream) fn usable_token(token: &str) -> Option<&str> {
+pub fn usable_token(token: &str) -> Option<&str> {
     let token = token.trim();
     let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());
     (!token.is_empty() && token.len() <= MAX_TOKEN && is_graphic).then_some(token)

@@ -41,8 +41,8 @@ pub use contract::{
     Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel, Refreshed, Role,
     SessionModels, SiteKey, Subscription, SubscriptionSummary, TakenFor, User,
 };
-pub use credential::{bare_credential, bare_key};
-pub(super) use credential::{leave_out, usable_token};
+pub(super) use credential::leave_out;
+pub use credential::{bare_credential, bare_key, usable_token};
 pub use detection::detect;
 pub use error::{SiteError, SiteErrorKind};
 pub use memory::SiteMemory;

@@ -249,9 +249,9 @@ fn credential(name: &str, text: &str) -> Result<String, Invalid> {
 /// Reads a secret to store; returns `None` if the mask of the stored one was sent back.
 pub fn kept_or_new(
     name: &str,
-    sent: Option<Option<String>>,
+    sent: Patch<String>,
     stored: Option<&Secret>,
-) -> Result<Option<Option<Secret>>, Invalid> {
+) -> Result<Patch<Secret>, Invalid> {
     match sent {
         None => Ok(None),
         Some(None) => Ok(Some(None)),

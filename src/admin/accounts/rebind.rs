@@ -13,7 +13,7 @@ use super::verify::{identify, refusal_of};
 use super::view;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::Fields;
+use crate::admin::input::{Fields, Patch};
 use crate::admin::require_id;
 use crate::admin::sites::handlers as site_routes;
 use crate::http::{self, Request, Response};
@@ -92,7 +92,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// The means to renew a session that came with it. No refresh token keeps the old one.
 #[derive(Default)]
 struct SessionRenewal {
-    refresh_token: Option<Option<Secret>>,
+    refresh_token: Patch<Secret>,
     expires_at: Option<Millis>,
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::limits;
 use super::readers::{embedded, limit, models, set, texts};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, Patch};
 use crate::admin::secrets;
 use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::json_number::{exact_integer, number_or_text, whole};
@@ -131,7 +131,7 @@ fn is_known(known: &Referable, excluded: &ExcludedCredential) -> bool {
 /// The change that `updateMetadata` makes.
 pub struct Metadata {
     /// `None` keeps the group, `Some(None)` clears it.
-    group: Option<Option<String>>,
+    group: Patch<String>,
     appended: Vec<String>,
 }
 
@@ -174,13 +174,13 @@ impl Metadata {
 }
 
 /// Reads trimmed text; `null` and blank text clear the field.
-fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, Invalid> {
+fn optional_text(fields: &Fields, name: &str) -> Result<Patch<String>, Invalid> {
     let text = fields.nullable_text(name)?;
     Ok(text.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)))
 }
 
 /// Reads a text of any number of lines.
-fn description(fields: &Fields) -> Result<Option<Option<String>>, Invalid> {
+fn description(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let description = optional_text(fields, "description")?;
     let is_unwanted = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     match &description {
@@ -191,7 +191,7 @@ fn description(fields: &Fields) -> Result<Option<Option<String>>, Invalid> {
     }
 }
 
-fn group_name(fields: &Fields) -> Result<Option<Option<String>>, Invalid> {
+fn group_name(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let name = optional_text(fields, "groupName")?.map(|name| name.map(|name| cut_group(&name)));
     match &name {
         Some(Some(text)) if text.contains(char::is_control) => {
@@ -209,7 +209,7 @@ fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
     Ok(Some(distinct_tags(tags)))
 }
 
-fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {
+fn expires_at(fields: &Fields) -> Result<Patch<Millis>, Invalid> {
     match optional_text(fields, "expiresAt")? {
         Some(Some(text)) => {
             let at =

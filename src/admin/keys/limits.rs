@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::readers::{embedded, limit, models, set, texts};
 use super::schema;
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, Patch};
 use crate::json_number::exact_integer;
 use crate::keys::{MAX_BUDGETS, Period};
 use crate::money::Usd;
@@ -28,7 +28,7 @@ pub(super) fn apply(fields: &Fields, settings: &mut KeySettings) -> Result<(), I
 }
 
 /// Reads a whole number, also from text; 0, `null` and blank text mean no limit.
-fn count(fields: &Fields, name: &str, most: i64) -> Result<Option<Option<u32>>, Invalid> {
+fn count(fields: &Fields, name: &str, most: i64) -> Result<Patch<u32>, Invalid> {
     let number = match fields.get(name) {
         None => return Ok(None),
         Some(Value::Null) => return Ok(Some(None)),
@@ -43,7 +43,7 @@ fn count(fields: &Fields, name: &str, most: i64) -> Result<Option<Option<u32>>, 
 }
 
 /// Reads addresses and networks, without duplicates; an empty list allows every address.
-fn addresses(fields: &Fields) -> Result<Option<Option<Vec<String>>>, Invalid> {
+fn addresses(fields: &Fields) -> Result<Patch<Vec<String>>, Invalid> {
     let Some(sent) = texts(fields, "allowedIps", &[',', '\n'])? else { return Ok(None) };
     let mut addresses: Vec<String> = Vec::new();
     for address in sent {
@@ -61,7 +61,7 @@ fn addresses(fields: &Fields) -> Result<Option<Option<Vec<String>>>, Invalid> {
     Ok(Some(Some(addresses).filter(|addresses| !addresses.is_empty())))
 }
 
-fn budgets(fields: &Fields) -> Result<Option<Option<Vec<BudgetSettings>>>, Invalid> {
+fn budgets(fields: &Fields) -> Result<Patch<Vec<BudgetSettings>>, Invalid> {
     let expected = "array of at most 8 budgets, each an object with a period";
     let invalid = || Invalid::field("budgets", expected);
     let items = match embedded(fields, "budgets", expected)? {

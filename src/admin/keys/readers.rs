@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, Patch};
 use crate::json_number::MAX_EXACT;
 use crate::routing::ModelPattern;
 
@@ -51,7 +51,7 @@ pub(super) fn models(fields: &Fields, name: &str) -> Result<Option<Vec<String>>,
 }
 
 /// Reads a number of at least 0, also from text; `null` and blank text mean no limit.
-pub(super) fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, Invalid> {
+pub(super) fn limit(fields: &Fields, name: &str) -> Result<Patch<f64>, Invalid> {
     let number = match fields.get(name) {
         None => return Ok(None),
         Some(Value::Null) => return Ok(Some(None)),

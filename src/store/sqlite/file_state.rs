@@ -67,7 +67,7 @@ pub fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
 
 /// Returns the write-ahead log of a database if it is damaged, so that a start ignores what is in it.
 pub fn damaged_log(path: &Path) -> Option<PathBuf> {
-    let wal = wal_of(path);
+    let wal = beside(path, "-wal");
     let log = File::open(&wal).and_then(examine);
     log.is_ok_and(|log| log == Log::Damaged).then_some(wal)
 }
@@ -88,15 +88,15 @@ impl FileState {
             |error: std::io::Error| OpenError::Unusable(format!("cannot read {}: {error}", path.display()));
         let mut word = Vec::new();
         lock.take(64).read_to_end(&mut word).map_err(unusable)?;
-        let wal = wal_of(path);
+        let wal = beside(path, "-wal");
         let log = match File::open(&wal) {
             Ok(file) => examine(file).map_err(unusable)?,
             Err(_) => Log::Nothing,
         };
-        let beside = |state| format!("there is {state} write-ahead log beside it, {}", wal.display());
+        let log_found = |state| format!("there is {state} write-ahead log beside it, {}", wal.display());
         let why = match log {
-            Log::Damaged => Some(beside("a damaged")),
-            Log::Committed => Some(beside("a")),
+            Log::Damaged => Some(log_found("a damaged")),
+            Log::Committed => Some(log_found("a")),
             Log::Nothing => (word == IN_USE).then(|| "it was in use before".to_owned()),
         };
         Ok(Self { path: path.to_owned(), why, damaged: (log == Log::Damaged).then_some(wal) })
@@ -158,10 +158,4 @@ fn examine(mut wal: File) -> io::Result<Log> {
         wal.seek(SeekFrom::Current(page_size))?;
     }
     Ok(Log::Nothing)
-}
-
-fn wal_of(path: &Path) -> PathBuf {
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    PathBuf::from(wal)
 }

@@ -170,8 +170,6 @@ pub(in crate::store) fn keep_temporary_files_in(dir: &Path) {
 /// Syncs to disk what was committed without waiting for it.
 pub(in crate::store) fn sync_wal(location: &Location) -> std::io::Result<()> {
     let Location::File(path) = location else { return Ok(()) };
-    let mut wal = path.clone().into_os_string();
-    wal.push("-wal");
     // Opened each time: this is cheap, and there is no need to know when SQLite starts another file.
-    File::open(wal)?.sync_data()
+    File::open(beside(path, "-wal"))?.sync_data()
 }

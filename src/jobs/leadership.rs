@@ -20,7 +20,7 @@ use crate::fence::Fence;
 use crate::ids::AccountId;
 use crate::store::leases::{self, LeaseOutcome};
 use crate::store::{self, job_runs};
-use crate::time::{Millis, now_ms};
+use crate::time::{Millis, millis, now_ms};
 
 /// The time for which a lease is taken or extended while it is in use.
 const LASTS: Duration = Duration::from_secs(30);
@@ -203,8 +203,4 @@ async fn keep(core: &Core, fence: &Fence, mut since: Instant) -> std::convert::I
 
 fn taken_over() -> Pass {
     Err("stopped: another instance has, or may have, taken over the lease of this job".to_owned())
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 4)
 }

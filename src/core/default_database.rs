@@ -5,7 +5,7 @@ use super::start::{named_place, store_options};
 use super::state::Core;
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::relocate::DatabaseAddress;
-use crate::store::{self, Error, Store, StoreOptions, pointer, reset};
+use crate::store::{self, Error, Store, StoreOptions, next_database, reset};
 
 impl Core {
     /// Has the next start use the default database, emptied like the present one: its contents from before another was
@@ -41,7 +41,7 @@ impl Core {
         }
         if !named.is(&default) {
             let store = self.bootstrap.as_ref().unwrap_or(&self.store);
-            store.batch(pointer::save(store, &default)?).await?;
+            store.batch(next_database::save(store, &default)?).await?;
         }
         // Wiping takes its time, and a kill meanwhile must not leave the return undone.
         for store in self.bootstrap.iter().chain(&emptied) {

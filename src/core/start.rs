@@ -27,7 +27,8 @@ use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::shared_cooldowns::SharedCooldowns;
 use crate::store::snapshot::Source;
 use crate::store::{
-    self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer, reset, site_addresses,
+    self, OpenError, Store, StoreOptions, instance_changes, instances, leases, next_database, reset,
+    site_addresses,
 };
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
@@ -193,7 +194,8 @@ async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
     let store = open(options).await?;
     let unreadable =
         |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
-    let saved = pointer::saved(&store, &config.data_dir, &config.database.tls).await.map_err(unreadable)?;
+    let saved =
+        next_database::saved(&store, &config.data_dir, &config.database.tls).await.map_err(unreadable)?;
     let Some(saved) = saved.filter(|saved| !saved.is(&named)) else {
         return Ok(OpenedStore { store, bootstrap: None, database: named });
     };

@@ -9,7 +9,7 @@ use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, Tokens};
 use crate::store::amend::{Amendment, Claim, Correction, LoggedTokens, RowName, amend};
-use crate::store::cached::CachedTokens;
+use crate::store::cached_tokens::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::{Result, budgets};
 use crate::time::{Millis, monotonic_ms, now_ms};

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::one_line::one_line;
 use crate::settings::Settings;
 use crate::store::events::{self, NewEvent};
-use crate::store::throttle::{self, SentRow};
+use crate::store::sent_notices::{self, SentRow};
 use crate::store::{self, Store};
 use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
@@ -177,7 +177,7 @@ impl Notifier {
     /// Loads the records of notices sent before the last stop. Call it before anything is sent.
     pub async fn restore_cooldowns(&self) -> store::Result<()> {
         let (now, now_here) = (now_ms(), monotonic_ms());
-        let rows = throttle::all(&self.inner.store).await?;
+        let rows = sent_notices::all(&self.inner.store).await?;
         let mut recent = lock(&self.inner.recent);
         for row in rows {
             let Some((kind, signature)) = CooldownSubject::of_stored(&row.signature) else { continue };
@@ -195,7 +195,7 @@ impl Notifier {
     /// Forgets the notices that were sent: channels have changed, and the new ones have received nothing yet.
     pub async fn reset_cooldowns(&self) {
         *lock(&self.inner.recent) = RecentlySent::default();
-        if let Err(error) = throttle::clear(&self.inner.store).await {
+        if let Err(error) = sent_notices::clear(&self.inner.store).await {
             log::warn!(
                 "the record of sent notifications could not be deleted and will apply again after a \
                  restart: {error}"
@@ -302,7 +302,7 @@ impl Inner {
             held_back: mark.held_back,
         });
         let cutoff = now.saturating_sub(Cooldowns::memory(self.cooldown()));
-        if let Err(error) = throttle::note(&self.store, rows.collect(), cutoff).await {
+        if let Err(error) = sent_notices::note(&self.store, rows.collect(), cutoff).await {
             log::warn!(
                 "sent notifications could not be recorded and may be sent again after a restart: {error}"
             );

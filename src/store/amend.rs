@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::cached::CachedTokens;
+use super::cached_tokens::CachedTokens;
 use super::proxy_logs::UsageSource;
 use super::sql::Statement;
 pub use super::telemetry::log_row::RowName;

@@ -14,9 +14,9 @@ use rusqlite::{InterruptHandle, OpenFlags};
 use super::connection::Connection;
 use super::error::{OpenError, Result};
 use super::migrate;
+use super::next_database;
 use super::options::StoreOptions;
-use super::pointer;
-use super::relocate::{DatabaseAddress, POINTER};
+use super::relocate::{DatabaseAddress, NEXT_DATABASE};
 use super::seal::Sealer;
 use super::seal::keyring::Derivation;
 use super::server::{drivers, masked::masked};
@@ -208,16 +208,16 @@ impl Inspection {
     /// Whether an operator saved a database for the next start.
     fn has_place(&mut self) -> Result<bool> {
         let sql = "SELECT 1 FROM settings WHERE name = ?";
-        Ok(!self.connection.select(sql, &[POINTER[0].into()])?.is_empty())
+        Ok(!self.connection.select(sql, &[NEXT_DATABASE[0].into()])?.is_empty())
     }
 
     /// Returns the database that an operator saved for the next start.
     pub fn place(&mut self, options: &StoreOptions, sealer: &Sealer) -> Result<Option<DatabaseAddress>> {
-        let mut saved = [const { None }; POINTER.len()];
-        for (value, name) in saved.iter_mut().zip(POINTER) {
+        let mut saved = [const { None }; NEXT_DATABASE.len()];
+        for (value, name) in saved.iter_mut().zip(NEXT_DATABASE) {
             *value = self.setting(name, sealer)?;
         }
-        Ok(pointer::parse(saved, &options.data_dir, &options.tls))
+        Ok(next_database::parse(saved, &options.data_dir, &options.tls))
     }
 
     /// Whether a process has opened the file since it was opened here as immutable: what was read may then be

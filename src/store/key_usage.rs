@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
-use super::cached::CachedTokens;
+use super::cached_tokens::CachedTokens;
 use super::log_sums::{MODEL_SUMS, OF_ROWS, Parts, QUARTER};
 use super::sql::{Fields, Row, Value};
 use super::{Result, Store};

@@ -11,7 +11,7 @@
 //! they cover everything before the end of the last summed span, except for the open ones; a span without rows
 //! needs none.
 
-use super::cached::CachedTokens;
+use super::cached_tokens::CachedTokens;
 use super::sql::{Statement, Value, placeholders};
 use super::telemetry::log_spans::{LAG, SPAN, start_of, without_sums};
 use super::{Error, Result, Store};

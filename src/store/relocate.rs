@@ -39,7 +39,8 @@ const TOGETHER: usize = 40;
 /// Tables that only matter to running processes and are not copied.
 const NOT_COPIED: &[&str] =
     &["job_leases", "cache_versions", "instances", "writer_marks", admin_snapshots::TABLE];
-pub const POINTER: [&str; 3] = ["db_type", "db_url", "db_ssl"];
+/// The settings that say which database the next start uses: its kind, its address, and whether TLS is required.
+pub const NEXT_DATABASE: [&str; 3] = ["db_type", "db_url", "db_ssl"];
 
 /// The address of a database.
 #[derive(Clone, Debug)]
@@ -388,7 +389,7 @@ fn pages(
     loop {
         let (beyond, args) = beyond(&table.key, &after);
         let pointer = match table.name {
-            "settings" => format!(" AND name NOT IN ('{}')", POINTER.join("', '")),
+            "settings" => format!(" AND name NOT IN ('{}')", NEXT_DATABASE.join("', '")),
             _ => String::new(),
         };
         let sql = format!(

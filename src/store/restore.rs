@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::copies::{self, check};
 use super::error::OpenError;
 use super::options::StoreOptions;
-use super::relocate::POINTER;
+use super::relocate::NEXT_DATABASE;
 pub use super::sqlite::location::refuse_unfinished;
 use super::sqlite::location::{self, Location, RESTORING, beside};
 use crate::unfinished;
@@ -70,7 +70,7 @@ impl Restore {
         check(&self.partial)?;
         let connection = Location::File(self.partial.clone()).connect();
         let deleted = connection.and_then(|connection| {
-            connection.execute("DELETE FROM settings WHERE name IN (?1, ?2, ?3)", POINTER)
+            connection.execute("DELETE FROM settings WHERE name IN (?1, ?2, ?3)", NEXT_DATABASE)
         });
         Ok(deleted.map_err(|error| self.unusable(&error))? > 0)
     }

@@ -2,7 +2,7 @@
 //! log where single requests matter.
 
 use super::account_state::AccountStatus;
-use super::cached::CachedTokens;
+use super::cached_tokens::CachedTokens;
 use super::log_sums::{OF_ROWS, Parts, SITE_SUMS};
 use super::sql::Statement;
 pub use super::sums::Sums;

@@ -1,7 +1,7 @@
 //! Sums over calls.
 
 use super::Result;
-use super::cached::CachedTokens;
+use super::cached_tokens::CachedTokens;
 use super::sql::Fields;
 use crate::money::Usd;
 

@@ -18,7 +18,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{COPY, Done, Spec, TaskProgress};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::relocate::{self, Copied, DatabaseAddress};
-use crate::store::{OpenError, Store, pointer};
+use crate::store::{OpenError, Store, next_database};
 use crate::time::now_ms;
 
 /// The tables whose row counts the response of a copy reports, with their names there.
@@ -71,7 +71,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
         related_id: None,
         related_type: Some("settings"),
     };
-    store.batch(pointer::save(store, &place)?).await?;
+    store.batch(next_database::save(store, &place)?).await?;
     admin.core.store.batch(vec![event.insert(now_ms())]).await?;
     let mut answer = runtime(&admin).await?;
     let message = match answer["restartRequired"] == true {
@@ -194,7 +194,8 @@ fn bootstrap(admin: &Admin) -> &Store {
 
 async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
     let core = &admin.core;
-    let saved = pointer::saved(bootstrap(admin), &core.config.data_dir, &core.config.database.tls).await?;
+    let saved =
+        next_database::saved(bootstrap(admin), &core.config.data_dir, &core.config.database.tls).await?;
     let differs = |saved: &DatabaseAddress| {
         !saved.is(&core.database) || saved.tls.is_required != core.database.tls.is_required
     };

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::admin::ratio;
-use crate::store::cached::CachedTokens;
+use crate::store::cached_tokens::CachedTokens;
 
 /// The tokens read from and written to prompt caches; left out where no upstream reports any.
 #[derive(Serialize)]

@@ -10,7 +10,7 @@ use crate::money::Usd;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{SelectionReason, pricing};
-use crate::store::cached::CachedTokens;
+use crate::store::cached_tokens::CachedTokens;
 use crate::store::sql::Arg;
 use crate::time::Millis;
 

@@ -14,7 +14,7 @@ use crate::ids::SiteId;
 use crate::money::Usd;
 use crate::one_line::first_chars;
 use crate::routing::pricing;
-use crate::store::cached::CachedTokens;
+use crate::store::cached_tokens::CachedTokens;
 use crate::store::sql::Value;
 use crate::store::sums::Sums;
 use crate::time::Millis;

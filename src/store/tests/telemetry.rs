@@ -8,7 +8,7 @@ use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
 use crate::store::amend::{Amendment, Correction, LoggedTokens, RowName, amend};
-use crate::store::cached::CachedTokens;
+use crate::store::cached_tokens::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::shared_cooldowns::SharedCooldowns;
 use crate::store::telemetry::debug_trace::{DebugAttempt, DebugTrace};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::relocate::{DatabaseAddress, POINTER};
+use super::relocate::{DatabaseAddress, NEXT_DATABASE};
 use super::settings;
 use super::sql::Statement;
 use super::{Result, Store};
@@ -14,13 +14,13 @@ use crate::time::now_ms;
 /// to accept any certificate come from the environment.
 pub async fn saved(store: &Store, data_dir: &Path, tls: &DatabaseTls) -> Result<Option<DatabaseAddress>> {
     let all = settings::all(store).await?;
-    let saved = POINTER.map(|name| all.get(name).map(|value| value.expose().to_owned()));
+    let saved = NEXT_DATABASE.map(|name| all.get(name).map(|value| value.expose().to_owned()));
     Ok(parse(saved, data_dir, tls))
 }
 
 /// Parses the three settings, each of which is JSON.
 pub(super) fn parse(
-    [kind, url, ssl]: [Option<String>; POINTER.len()],
+    [kind, url, ssl]: [Option<String>; NEXT_DATABASE.len()],
     data_dir: &Path,
     tls: &DatabaseTls,
 ) -> Option<DatabaseAddress> {
@@ -41,5 +41,5 @@ pub fn save(store: &Store, place: &DatabaseAddress) -> Result<Vec<Statement>> {
     let values = [json(place.kind.as_str()), json(&place.url), place.tls.is_required.to_string()];
     let now = now_ms();
     let put = |(name, value): (&str, &String)| settings::put_statement(store, name, value, now);
-    POINTER.into_iter().zip(&values).map(put).collect()
+    NEXT_DATABASE.into_iter().zip(&values).map(put).collect()
 }

@@ -6,7 +6,7 @@
 //! Notifier::deliver                    ─▶ every usable channel at once     waits, and reports the outcome
 //! ```
 //!
-//! | file | contents |
+//! | module | contents |
 //! |---|---|
 //! | `notifier` | queues notices without waiting, sends them in the background, drains on stop |
 //! | `cooldown` | decides which repeats are held back, and counts them |
@@ -14,6 +14,7 @@
 //! | `channel` | the channels that are usable by the settings, and one delivery on each |
 //! | `webhook`, `push_app`, `push_service`, `chat_bot` | the payload of each channel, and how its response is read |
 //! | `mail`, `smtp` | the message as a mail, and its delivery to a server |
+//! | `failure` | the failure of a channel, and the time limit of every attempt |
 //! | `post` | one HTTP request of a channel, its secrets kept out of every text |
 //!
 //! The failure of a channel is logged (`notify failed`); it never delays the caller or another channel. Texts are sent

@@ -1,5 +1,5 @@
 //! The map in `src/lib.rs` holds: no room of `src/` uses one above it, and neither rooms nor the files of a room use each
-//! other in a circle.
+//! other in a circle. The tables of modules hold, too: they name all modules of their file, and nothing else.
 //!
 //! A use is a path in the code, in a `use` or in line (`super::Row`, `sites::insert`). It is followed through `use` and
 //! `pub use` to the file that has the item, so a `mod.rs` that only re-exports is part of no circle. A file and its child
@@ -103,6 +103,46 @@ fn map_of(library: &str) -> HashMap<String, usize> {
     rooms.collect()
 }
 
+/// Returns what is wrong with the tables headed `module` in the doc comments of these files.
+fn table_faults(files: &[(String, String)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (file, code) in files {
+        let comment: Vec<&str> = code.lines().filter_map(|line| line.strip_prefix("//!")).collect();
+        let from_table = comment.iter().skip_while(|line| !line.starts_with(" | module |"));
+        let rows: Vec<&str> = from_table.copied().take_while(|line| line.starts_with(" |")).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let modules = child_modules(code);
+        let words = comment.join(" ");
+        let named = names_in(&words);
+        let in_table = rows.iter().flat_map(|row| names_in(row.split('|').nth(1).unwrap_or_default()));
+        let ghosts = in_table.filter(|name| !modules.contains(name));
+        faults
+            .extend(ghosts.map(|name| format!("{file}: the table names `{name}`, which is no module of it")));
+        let forgotten = modules.iter().filter(|module| !named.contains(module));
+        faults.extend(forgotten.map(|module| format!("{file}: the table does not name `{module}`")));
+    }
+    faults
+}
+
+/// Returns the modules that a file declares, without those of tests.
+fn child_modules(code: &str) -> Vec<&str> {
+    let mut is_test = false;
+    let declared = code.lines().filter_map(move |line| {
+        let is_of_tests = mem::replace(&mut is_test, line == "#[cfg(test)]");
+        let (visibility, name) = line.strip_suffix(';')?.split_once("mod ")?;
+        (!is_of_tests && (visibility.is_empty() || visibility.starts_with("pub"))).then_some(name)
+    });
+    declared.collect()
+}
+
+/// Returns the first part of each path between backticks.
+fn names_in(text: &str) -> Vec<&str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(|path| path.split("::").next().unwrap_or_default()).collect()
+}
+
 fn read(directory: &Path, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -120,5 +160,13 @@ fn every_use_goes_down_in_the_map_and_none_in_a_circle() {
     read(Path::new("src"), &mut files);
     let map = map_of(&fs::read_to_string("src/lib.rs").expect("src/lib.rs"));
     let faults = faults(&Modules::of(&files), &map);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_table_of_modules_names_the_modules_of_its_file() {
+    let mut files = Vec::new();
+    read(Path::new("src"), &mut files);
+    let faults = table_faults(&files);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -50,3 +50,22 @@ fn circles_are_found_behind_re_exports_and_a_child_counts_with_its_parent() {
     let child = ("top/b/child.rs", "use super::B;\nuse crate::top::A;");
     assert_eq!(found(&[index, a, ("top/b.rs", "mod child;"), child]), [circle]);
 }
+
+#[test]
+fn a_table_that_is_not_true_of_its_modules_is_found() {
+    let faults_of = |table: &str| {
+        let code = format!("//! Words.\n//!\n{table}\nmod a;\npub mod b;\n#[cfg(test)]\nmod tests;\n");
+        table_faults(&[("src/x/mod.rs".to_owned(), code)])
+    };
+    let head = "//! | module | holds |\n//! |---|---|\n";
+    assert!(faults_of("//! | file | `c` |").is_empty(), "a table of something else");
+    assert!(faults_of(&format!("{head}//! | `a`, [`b`] | both |")).is_empty());
+    assert_eq!(
+        faults_of(&format!("{head}//! | `a` | `a::f` |")),
+        ["src/x/mod.rs: the table does not name `b`"]
+    );
+    assert_eq!(
+        faults_of(&format!("{head}//! | `a`, `b`, `c` | three |")),
+        ["src/x/mod.rs: the table names `c`, which is no module of it"]
+    );
+}

@@ -1,6 +1,6 @@
 //! `/api/oauth`: accounts that are connected by a login in a browser.
 //!
-//! | file | |
+//! | module | |
 //! |---|---|
 //! | `providers` | the providers that offer logins, and what they require |
 //! | `login` | the start of a login, its state, and the callback address that a person pastes |
@@ -11,6 +11,7 @@
 //! | `import`, `import_forms` | credentials that were exported elsewhere, and their formats |
 //! | `quota` | usage limits as providers report them, refreshed by hand |
 //! | `route_units` | several accounts that serve as one channel |
+//! | `schema` | requests and responses of these routes |
 
 pub mod callback;
 pub mod connections;

@@ -8,7 +8,7 @@
 //! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
-//! | `grounding`, `probabilities`, `pictures` | an answer's sources, log probabilities and pictures |
+//! | `grounding`, `probabilities`, `images` | an answer's sources, log probabilities and pictures |
 //! | `parts_read`, `member`, `stop` | the pieces that requests and answers consist of |
 //!
 //! The model, and whether the answer is streamed, stand in the path of a request, not in its body. A request for what

@@ -8,6 +8,13 @@ use serde_json::Value;
 /// Milliseconds since the Unix epoch, UTC.
 pub type Millis = i64;
 
+/// A minute in milliseconds.
+pub const MINUTE: Millis = 60 * 1000;
+/// An hour in milliseconds.
+pub const HOUR: Millis = 60 * MINUTE;
+/// A day of 24 hours in milliseconds. Local days may be longer or shorter.
+pub const DAY: Millis = 24 * HOUR;
+
 /// Returns the current time. Pure rooms take it as an argument; only the faces call this.
 pub fn now_ms() -> Millis {
     SystemTime::now()
@@ -139,7 +146,7 @@ pub fn local_day_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
 pub fn local_hour_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     let offset = Millis::from(zone.to_offset(stamp).seconds()) * 1000;
-    ms - (ms + offset).rem_euclid(3_600_000)
+    ms - (ms + offset).rem_euclid(HOUR)
 }
 
 /// Returns the local day of `ms`.

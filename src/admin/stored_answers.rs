@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::core::Core;
 use crate::store::admin_snapshots::{self, Origin};
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 /// The name of the account list. Like the next one it has the release in it, since another may show other members.
 pub const ACCOUNTS: &str = concat!("accounts ", env!("CARGO_PKG_VERSION"));
@@ -17,7 +17,7 @@ pub const ACCOUNTS: &str = concat!("accounts ", env!("CARGO_PKG_VERSION"));
 pub const STATISTICS: &str = concat!("statistics ", env!("CARGO_PKG_VERSION"), " ");
 
 /// The age from which no answer is served any more, in milliseconds.
-pub const LONGEST_KEPT: Millis = 120_000;
+pub const LONGEST_KEPT: Millis = 2 * MINUTE;
 /// The length of the longest answer that is stored, in bytes.
 const LONGEST: usize = 1024 * 1024;
 

@@ -9,10 +9,10 @@ use foldhash::quality::RandomState;
 use crate::ids::AccountId;
 use crate::routing::pricing::usage_record::UsageRecord;
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 /// How long a line is remembered, in milliseconds: longer than it may be looked for after its request.
-const KEPT_MS: Millis = 10 * 60 * 1000;
+const KEPT_MS: Millis = 10 * MINUTE;
 /// The most lines that are remembered of an account.
 const MAX_LINES: usize = 1024;
 

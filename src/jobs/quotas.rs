@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::keys::Key;
 use crate::store::{self, quota};
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 /// The interval at which unused reservations are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(20);
-const SILENCE_MS: Millis = 60_000;
+const SILENCE_MS: Millis = MINUTE;
 
 /// Gives back the unused reservations of silent keys.
 pub async fn give_back_silent(core: &Core, now: Millis) -> store::Result<()> {

@@ -13,14 +13,12 @@
 use crate::settings::LogCleanup;
 use crate::store::uploads::Uploads;
 use crate::store::{self, Store, batches, debug_traces, events, files, proxy_logs, responses, stats, videos};
-use crate::time::Millis;
+use crate::time::{DAY, HOUR, Millis};
 
-const DAY_MS: Millis = 86_400_000;
-const HOUR_MS: Millis = 3_600_000;
 /// How long OpenAI stores an answer, in milliseconds ("Data controls in the OpenAI platform": 30 days).
-const STORED_FOR_MS: Millis = 30 * DAY_MS;
+const STORED_FOR_MS: Millis = 30 * DAY;
 /// How long sums of hours are kept, in milliseconds. Statistics show the last 24 hours; the rest is for clocks set back.
-const USAGE_HOURS_FOR_MS: Millis = 7 * DAY_MS;
+const USAGE_HOURS_FOR_MS: Millis = 7 * DAY;
 
 /// Deletes the log rows that are older than the retention, unless a schedule has taken over. Returns how many were
 /// deleted.
@@ -56,7 +54,7 @@ pub struct PrunedFiles {
 
 /// Deletes debug traces older than this many hours, and the oldest when all take too much room.
 pub async fn prune_debug_traces(store: &Store, hours: u64, now: Millis) -> store::Result<u64> {
-    let age = Millis::try_from(hours).unwrap_or(Millis::MAX).saturating_mul(HOUR_MS);
+    let age = Millis::try_from(hours).unwrap_or(Millis::MAX).saturating_mul(HOUR);
     debug_traces::prune(store, now.saturating_sub(age)).await
 }
 
@@ -80,7 +78,7 @@ pub async fn prune_files(
         Some(cutoff) => files::prune(store, cutoff).await?,
         None => 0,
     };
-    let unfinished_uploads = files::sweep(store, uploads, started.max(now - DAY_MS)).await?;
+    let unfinished_uploads = files::sweep(store, uploads, started.max(now - DAY)).await?;
     Ok(PrunedFiles { files, unfinished_uploads })
 }
 
@@ -105,7 +103,7 @@ pub async fn prune_usage_hours(store: &Store, now: Millis) -> store::Result<u64>
 
 /// Returns the time before which rows are deleted; `None` for 0 days, which keep all.
 fn cutoff(days: u32, now: Millis) -> Option<Millis> {
-    (days > 0).then(|| now - Millis::from(days) * DAY_MS)
+    (days > 0).then(|| now - Millis::from(days) * DAY)
 }
 
 #[cfg(test)]
@@ -114,7 +112,7 @@ mod tests {
 
     #[test]
     fn zero_days_keep_everything() {
-        assert_eq!(cutoff(0, 10 * DAY_MS), None);
-        assert_eq!(cutoff(3, 10 * DAY_MS), Some(7 * DAY_MS));
+        assert_eq!(cutoff(0, 10 * DAY), None);
+        assert_eq!(cutoff(3, 10 * DAY), Some(7 * DAY));
     }
 }

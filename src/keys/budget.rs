@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::money::Usd;
 use crate::routing::{ModelPattern, bare_name, norm};
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{DAY, Millis};
 
 use super::period::Period;
 use super::quota::Quota;
@@ -25,7 +25,7 @@ pub(super) const ROUNDING_NANO: i64 = 1_000;
 
 /// A window that begins later than this from now was opened while the clock was ahead, and is not open: it would hold for
 /// as long as the clock was wrong. Clocks of several instances may differ by less.
-pub const MOST_AHEAD: Millis = 24 * 60 * 60 * 1000;
+pub const MOST_AHEAD: Millis = DAY;
 
 /// One budget as an operator set it, and its usage.
 #[derive(Debug)]

@@ -7,14 +7,14 @@ use std::sync::MutexGuard;
 
 use crate::limits::RetryAfterSeconds;
 use crate::money::Usd;
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 use super::budget::{Budget, Reached, Window, WindowRefusal};
 use super::live::KeyLive;
 use super::period::Period;
 
 /// The length of the windows of requests and tokens, in milliseconds.
-pub const MINUTE: Millis = 60_000;
+const WINDOW: Millis = MINUTE;
 
 /// The limits of one key, which has at least one.
 #[derive(Debug, Default)]
@@ -78,11 +78,11 @@ impl KeyLimits {
     /// Checks whether the minute has room for one more request; counts nothing. `now` comes from a clock that never steps back.
     pub fn check_minute(&self, live: &KeyLive, now: Millis) -> Result<(), OverLimit> {
         if let Some(most) = self.requests_per_minute {
-            let checked = live.minute_requests.check(most, MINUTE, now);
+            let checked = live.minute_requests.check(most, WINDOW, now);
             checked.map_err(|wait| OverLimit::RequestsPerMinute(most, wait))?;
         }
         if let Some(most) = self.tokens_per_minute {
-            let checked = live.minute_tokens.check(most.into(), MINUTE, now);
+            let checked = live.minute_tokens.check(most.into(), WINDOW, now);
             checked.map_err(|wait| OverLimit::TokensPerMinute(most, wait))?;
         }
         Ok(())
@@ -91,7 +91,7 @@ impl KeyLimits {
     /// Counts a request in the minute.
     pub fn count_in_minute(&self, live: &KeyLive, now: Millis) -> Result<(), OverLimit> {
         let Some(most) = self.requests_per_minute else { return Ok(()) };
-        let counted = live.minute_requests.count(most, MINUTE, now);
+        let counted = live.minute_requests.count(most, WINDOW, now);
         counted.map_err(|wait| OverLimit::RequestsPerMinute(most, wait))
     }
 
@@ -159,7 +159,7 @@ impl KeyLimits {
     /// Adds the tokens of a charge to those of the minute, where these are limited.
     pub(super) fn add_to_minute(&self, live: &KeyLive, charge: &Charge) {
         if self.tokens_per_minute.is_some() {
-            live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), MINUTE, charge.ticks);
+            live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), WINDOW, charge.ticks);
         }
     }
 

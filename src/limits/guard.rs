@@ -8,9 +8,9 @@ use std::sync::Mutex;
 
 use super::window::{RetryAfterSeconds, Windows};
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
-const WINDOW_MS: Millis = 60_000;
+const WINDOW_MS: Millis = MINUTE;
 /// The maximum number of addresses per bucket.
 const MAX_ADDRESSES: usize = 10_000;
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::make_room::make_room;
-use crate::time::{Millis, millis};
+use crate::time::{MINUTE, Millis, millis};
 
 /// Minimum time that a sent notice is remembered, in milliseconds; six cool-downs if that is longer.
-const REMEMBERED_AT_LEAST: Millis = 600_000;
+const REMEMBERED_AT_LEAST: Millis = 10 * MINUTE;
 /// Maximum number of signatures remembered; beyond it the oldest is removed.
 const MAX_SIGNATURES: usize = 1024;
 

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ids::KeyId;
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{DAY, Millis};
 
-const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
+const KEPT_MS: Millis = DAY;
 const MAX_KEPT: usize = 4096;
 /// The maximum length of a signature and its call id together, in bytes; longer ones are not kept.
 const MAX_LENGTH: usize = 16 * 1024;

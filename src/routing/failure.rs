@@ -25,13 +25,13 @@
 use serde_json::Value;
 
 use crate::error_words::ErrorText;
-use crate::time::{Millis, from_http_date, of_unix};
+use crate::time::{DAY, MINUTE, Millis, from_http_date, of_unix};
 
 /// The longest cooldown, in milliseconds: longer hints of providers are cut to it, and an operator's cap cannot exceed it.
-pub const MAX_COOLDOWN_MS: Millis = 30 * 24 * 60 * 60 * 1000;
+pub const MAX_COOLDOWN_MS: Millis = 30 * DAY;
 /// The tolerance for clock changes, in milliseconds: a failure further in the future than this was recorded before the
 /// clock was set back.
-pub(super) const SET_BACK: Millis = 60_000;
+pub(super) const SET_BACK: Millis = MINUTE;
 
 /// The configured length of a failed channel's cooldown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

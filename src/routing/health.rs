@@ -16,11 +16,10 @@ mod site;
 
 use super::failure;
 use crate::error_words::ErrorText;
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 pub use site::SiteHealth;
 
-const MINUTE: Millis = 60 * 1000;
 const PENALTY_HALF_LIFE: Millis = 10 * MINUTE;
 const RECENT_HALF_LIFE: Millis = 30 * MINUTE;
 /// Transient failures further apart than this do not count as in a row, in milliseconds.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 
 use crate::sync::lock;
-use crate::time::{self, Millis};
+use crate::time::{self, DAY, MINUTE, Millis};
 
 pub use read::{read, read_all};
 
@@ -29,11 +29,11 @@ pub const SEVEN_DAYS: &str = "7d";
 /// The most windows kept per account.
 const MAX_WINDOWS: usize = 8;
 /// How long a window without a reset time counts, in milliseconds.
-const WITHOUT_RESET: Millis = 10 * 60 * 1000;
+const WITHOUT_RESET: Millis = 10 * MINUTE;
 /// The longest name of a window, in bytes.
 const MAX_NAME: usize = 32;
 /// The latest reset of a reached limit that is believed, in milliseconds from now.
-const LATEST_RESET: Millis = 366 * 24 * 60 * 60 * 1000;
+const LATEST_RESET: Millis = 366 * DAY;
 
 /// One usage limit of an account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

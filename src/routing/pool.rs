@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::site::Endpoint;
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 /// How long an address cools after a failure for which another address is tried, in milliseconds.
-pub const COOLDOWN_MS: Millis = 5 * 60 * 1000;
+pub const COOLDOWN_MS: Millis = 5 * MINUTE;
 
 /// Returns whether this status speaks against the address, so that the address cools and the next one is tried. Network
 /// errors and time-outs rotate too; a refusal of the request or of the credential would be the same at any address.

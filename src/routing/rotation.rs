@@ -13,12 +13,12 @@ use super::selection_reason::SelectionReason;
 use crate::ids::{RouteId, SiteId};
 use crate::make_room::make_room;
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 /// One of this many requests goes to the observation pool, if a site there is due.
 pub const OBSERVE_EVERY: u32 = 24;
 /// The time until an observed site is due again, in milliseconds.
-const OBSERVED_FOR: Millis = 30 * 60 * 1000;
+const OBSERVED_FOR: Millis = 30 * MINUTE;
 /// The most pairs of route and model remembered.
 const MAX_KEYS: usize = 1024;
 /// The most observed sites remembered, over all pairs of route and model.

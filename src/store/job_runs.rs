@@ -2,10 +2,10 @@
 
 use super::sql::Statement;
 use super::{Error, Result, Store};
-use crate::time::Millis;
+use crate::time::{DAY, Millis};
 
 /// How long a run is remembered, in milliseconds.
-const KEPT_MS: Millis = 30 * 86_400_000;
+const KEPT_MS: Millis = 30 * DAY;
 
 /// Records that this instance begins the run of `job` for this scheduled time; returns false when it was
 /// already begun.

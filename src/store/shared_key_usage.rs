@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use super::instance_changes::Extent;
 use super::{Result, Store, budgets};
 use crate::keys::{Budget, Key, KeyTable, Used};
-use crate::time::{Millis, monotonic_ms, now_ms};
+use crate::time::{MINUTE, Millis, monotonic_ms, now_ms};
 
 /// How long after its last use a key without limits is still read, in milliseconds; generous because each
 /// instance has its own clock.
-const LATELY_MS: Millis = 600_000;
+const LATELY_MS: Millis = 10 * MINUTE;
 
 /// Takes over the usage of keys by all instances: of every key, or of those with limits and those recently used or
 /// changed.

@@ -9,7 +9,7 @@ pub use super::sums::Sums;
 use super::{Result, Store};
 use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
-use crate::time::Millis;
+use crate::time::{DAY, Millis};
 
 /// An account on an active site, with what the dashboard needs of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,14 +144,13 @@ pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Re
 
 /// Deletes the sums of hours that began before the cutoff, those of a day at a time. Returns how many were deleted.
 pub async fn prune_hours(store: &Store, cutoff: Millis) -> Result<u64> {
-    const DAY_MS: Millis = 86_400_000;
     let mut deleted = 0;
     loop {
         let oldest = "SELECT MIN(bucket_start) FROM usage_hour WHERE bucket_start < ?";
         let oldest: Vec<Option<Millis>> =
             store.rows(oldest, vec![cutoff.into()], |row| row.opt_int()).await?;
         let Some(Some(oldest)) = oldest.first() else { return Ok(deleted) };
-        let before = cutoff.min(*oldest + DAY_MS);
+        let before = cutoff.min(*oldest + DAY);
         let delete = Statement::new("DELETE FROM usage_hour WHERE bucket_start < ?", vec![before.into()]);
         deleted += store.batch(vec![delete]).await?[0].rows;
     }

@@ -17,10 +17,8 @@ use crate::http::{self, Query, Request, Response};
 use crate::json_number::shortest;
 use crate::store::key_usage::{self, KeyUsage};
 use crate::store::keys;
-use crate::time::{Millis, iso, local_day_start, local_hour_start, now_ms};
+use crate::time::{DAY, HOUR, Millis, iso, local_day_start, local_hour_start, now_ms};
 
-const HOUR: Millis = 3_600_000;
-const DAY: Millis = 24 * HOUR;
 const UNGROUPED: &str = "__ungrouped__";
 const MAX_SEARCH_CHARS: usize = 80;
 

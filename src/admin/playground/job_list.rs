@@ -14,10 +14,10 @@ use super::answer::raw;
 use super::error::PlaygroundError;
 use crate::http::{self, Response};
 use crate::sync::lock;
-use crate::time::{Millis, iso};
+use crate::time::{MINUTE, Millis, iso};
 
 /// The time for which a job is kept after its last change, in milliseconds.
-pub(super) const KEPT: Millis = 600_000;
+pub(super) const KEPT: Millis = 10 * MINUTE;
 
 const CANCELLED_KEPT: Millis = 30_000;
 

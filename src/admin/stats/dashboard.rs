@@ -23,16 +23,15 @@ use crate::json_number::shortest;
 use crate::money::Usd;
 use crate::store::checkins::{self, CheckinStatus, RewardRow};
 use crate::store::stats::{self, ActiveAccount, Sums};
-use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
+use crate::time::{DAY, MINUTE, Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
 
 const SUMMARY_TTL: Duration = Duration::from_secs(12);
 const INSIGHTS_TTL: Duration = Duration::from_secs(20);
 const SUMMARY_CACHE: HeaderName = HeaderName::from_static("x-dashboard-summary-cache");
 const INSIGHTS_CACHE: HeaderName = HeaderName::from_static("x-dashboard-insights-cache");
 
-const DAY: Millis = 86_400_000;
 /// The period of the rates, in milliseconds.
-const WINDOW: Millis = 60_000;
+const WINDOW: Millis = MINUTE;
 const AVAILABILITY_HOURS: usize = 24;
 const ANALYSIS_DAYS: i64 = 7;
 /// Maximum length of a list of models.

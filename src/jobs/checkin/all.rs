@@ -17,11 +17,10 @@ use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::checkins::CheckinStatus;
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::sync::lock;
-use crate::time::{Millis, now_ms};
+use crate::time::{HOUR, Millis, now_ms};
 
 /// The sites asked at once; one account at a time at each.
 const CONCURRENCY: Concurrency = Concurrency { total: 16, per_site: 1 };
-const HOUR_MS: Millis = 3_600_000;
 
 /// Starts a task that checks in all accounts; returns the running task if there is one.
 pub fn start_all(jobs: &Arc<Jobs>) -> Started {
@@ -119,7 +118,7 @@ async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(SiteId, (Acc
     let sites: HashMap<SiteId, SiteRow> =
         sites::list(&jobs.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
     let hours = jobs.core.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
-    let interval = Millis::try_from(hours).unwrap_or(24) * HOUR_MS;
+    let interval = Millis::try_from(hours).unwrap_or(24) * HOUR;
     let (tried, now) = (lock(&jobs.checkins.tried).clone(), now_ms());
     let is_wanted = |account: &AccountRow| {
         let is_due = is_due(account.last_checkin_at, tried.get(&account.id).copied(), interval, now);
@@ -148,17 +147,17 @@ mod tests {
 
     #[test]
     fn an_account_is_due_when_neither_its_last_check_in_nor_its_last_try_is_recent() {
-        const HOURS: Millis = 6 * HOUR_MS;
-        let now = 100 * HOUR_MS;
+        const HOURS: Millis = 6 * HOUR;
+        let now = 100 * HOUR;
         for (last, tried, due) in [
             (None, None, true),
             (Some(now - HOURS), None, true),
             (Some(now - HOURS + 1), None, false),
             (None, Some(now - HOURS + 1), false),
             (Some(now - HOURS), Some(now - HOURS), true),
-            (Some(now - 2 * HOURS), Some(now - HOUR_MS), false),
-            (Some(now + 9_000 * HOUR_MS), None, true),
-            (Some(now + 9_000 * HOUR_MS), Some(now - HOUR_MS), false),
+            (Some(now - 2 * HOURS), Some(now - HOUR), false),
+            (Some(now + 9_000 * HOUR), None, true),
+            (Some(now + 9_000 * HOUR), Some(now - HOUR), false),
         ] {
             assert_eq!(is_due(last, tried, HOURS, now), due, "{last:?} {tried:?}");
         }

@@ -31,15 +31,15 @@ use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, ExpiringToken, Notes, RenewedTokens};
 use crate::store::sites::{self, SiteRow};
 use crate::store::{self, Secret};
-use crate::time::{Millis, is_date, now_ms};
+use crate::time::{HOUR, MINUTE, Millis, is_date, now_ms};
 use crate::upstream::oauth::{Grant, TokenError, refresh};
 
 /// The interval at which accounts whose token ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
 /// The least age of a token that a pass renews, in milliseconds, whatever lifetime its provider states.
-const LEAST_AGE: Millis = 5 * 60 * 1000;
+const LEAST_AGE: Millis = 5 * MINUTE;
 /// The lifetime of a token, in milliseconds, where nothing tells it.
-const ASSUMED_LIFE: Millis = 60 * 60 * 1000;
+const ASSUMED_LIFE: Millis = HOUR;
 /// The renewals of a pass that run at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 4 };
 /// The renewals of a pass begin within this many milliseconds for each due account, and all within [`LONGEST_SPREAD`].
@@ -258,8 +258,6 @@ fn unreadable(error: store::Error) -> RenewalRefusal {
 mod tests {
     use super::*;
     use crate::ids::SiteId;
-
-    const HOUR: Millis = 3_600_000;
 
     fn token(provider: &str, issued_at: Option<Millis>, expires_at: Millis) -> ExpiringToken {
         ExpiringToken {

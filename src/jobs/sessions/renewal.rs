@@ -27,12 +27,12 @@ use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
-use crate::time::{Millis, now_ms};
+use crate::time::{MINUTE, Millis, now_ms};
 
 /// The interval at which accounts whose session ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
 /// A session that ends within this many milliseconds is renewed before it does.
-const DUE_BEFORE: Millis = 120_000;
+const DUE_BEFORE: Millis = 2 * MINUTE;
 /// The sessions of a pass that are renewed at once.
 const AT_ONCE: Concurrency = Concurrency { total: 4, per_site: 2 };
 

@@ -17,14 +17,14 @@ use crate::proxy::responses::background::{LateUsage, Outcome, book_late};
 use crate::routing::encode_component;
 use crate::store;
 use crate::store::batches::{self, BatchRow};
-use crate::time::{Millis, now_ms};
+use crate::time::{DAY, Millis, now_ms};
 
 use super::lookup::{api, has_ended};
 use super::unbooked::Unbooked;
 use super::upstream::{BatchRequest, BatchUnavailable, ask};
 
 /// The age at which a batch is given up, in milliseconds: a batch ends within a day, and this is three.
-pub(super) const LONGEST_WORK: Millis = 3 * 86_400_000;
+pub(super) const LONGEST_WORK: Millis = 3 * DAY;
 /// The maximum time for reading all results, and the maximum length of a line that is read, in bytes.
 const RESULTS_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_LINE: usize = 16 << 20;

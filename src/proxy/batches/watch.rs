@@ -10,16 +10,16 @@ use tokio::time::{sleep, timeout};
 
 use crate::proxy::Proxy;
 use crate::store::batches::{self, BatchRow};
-use crate::time::{Millis, now_ms};
+use crate::time::{MINUTE, Millis, now_ms};
 
 use super::booking::{LONGEST_WORK, close, settle_in_background};
 use super::lookup::has_ended;
 use super::upstream::{BatchRequest, refresh};
 
 /// The time after which a batch is first asked for, if no client does so before, in milliseconds.
-pub(super) const FIRST_LOOK: Millis = 60_000;
+pub(super) const FIRST_LOOK: Millis = MINUTE;
 /// The longest pause before a batch is asked for again, in milliseconds.
-const LONGEST_PAUSE: Millis = 600_000;
+const LONGEST_PAUSE: Millis = 10 * MINUTE;
 /// How often due batches are looked up, and the maximum number looked up at a time.
 const ROUND: Duration = Duration::from_secs(20);
 const MOST_AT_ONCE: usize = 16;

@@ -30,14 +30,14 @@ use crate::store;
 use crate::store::amend::{Claim, RowName};
 use crate::store::background_responses as rows;
 use crate::store::proxy_logs::UsageSource;
-use crate::time::{Millis, now_ms};
+use crate::time::{MINUTE, Millis, now_ms};
 
 use super::name::ResponseName;
 use crate::proxy::cost;
 
 /// When the watch first asks for an answer, and the shortest and longest pause before it asks again, in milliseconds.
 pub(in crate::proxy) const FIRST_LOOK: Millis = 10_000;
-pub(in crate::proxy) const LONGEST_PAUSE: Millis = 600_000;
+pub(in crate::proxy) const LONGEST_PAUSE: Millis = 10 * MINUTE;
 /// How long a client waits for the usage of what it reads to be booked.
 const PATIENCE: Duration = Duration::from_secs(2);
 

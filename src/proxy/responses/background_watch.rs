@@ -11,7 +11,7 @@ use crate::dialect::Dialect;
 use crate::proxy::Proxy;
 use crate::routing::encode_component;
 use crate::store::background_responses as rows;
-use crate::time::{Millis, millis, now_ms};
+use crate::time::{DAY, MINUTE, Millis, millis, now_ms};
 use crate::upstream::UpstreamBody;
 
 use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, book_for_client, book_outcome};
@@ -23,9 +23,9 @@ use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreach
 use crate::proxy::tail;
 
 /// How long an answer is asked for, in milliseconds.
-const LONGEST_WORK: Millis = 86_400_000;
+const LONGEST_WORK: Millis = DAY;
 /// The age from which an answer that its upstream does not know counts as lost, in milliseconds.
-const UNKNOWN_AFTER: Millis = 600_000;
+const UNKNOWN_AFTER: Millis = 10 * MINUTE;
 /// How often answers left behind by other instances are looked up.
 const RELOAD: Duration = Duration::from_secs(3600);
 /// The length up to which an answer is held, in bytes, beyond which its end is kept; and how long its bytes may take.

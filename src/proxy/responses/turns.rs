@@ -13,7 +13,7 @@ use crate::dialect::json;
 use crate::dialect::responses::answer_of;
 use crate::ids::KeyId;
 use crate::sync::lock;
-use crate::time::{Millis, now_ms};
+use crate::time::{DAY, Millis, now_ms};
 
 use super::name::ResponseName;
 
@@ -26,7 +26,7 @@ const ITEM_OVERHEAD: usize = 160;
 /// The longest id of an item that is looked up, in bytes.
 const MAX_ITEM_ID: usize = 256;
 /// How long a conversation may pause, in milliseconds.
-const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
+const RETENTION_MS: Millis = DAY;
 
 /// The turns of all conversations that may go on.
 #[derive(Default)]

@@ -27,14 +27,14 @@ use crate::ids::SiteId;
 use crate::make_room::make_room;
 use crate::platform::{Platform, names_claude};
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{DAY, HOUR, Millis};
 
 use crate::proxy::operation::Operation;
 
 /// How long a dialect that worked after another was refused comes first, in milliseconds.
-const PREFERRED_MS: Millis = 24 * 60 * 60 * 1000;
+const PREFERRED_MS: Millis = DAY;
 /// How long a refused dialect is not tried, in milliseconds.
-const BLOCKED_MS: Millis = 6 * 60 * 60 * 1000;
+const BLOCKED_MS: Millis = 6 * HOUR;
 const MAX_ENTRIES: usize = 512;
 /// The number of characters by which model names are distinguished; longer names are cut.
 const MAX_MODEL: usize = 256;

@@ -9,12 +9,12 @@ use crate::dialect::Dialect;
 use crate::ids::SiteId;
 use crate::make_room::make_room;
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{HOUR, Millis};
 
 use crate::proxy::betas::RefusedBetas;
 
 /// How long a member is left out, in milliseconds. Then it is tried again: sites learn, and model names are reassigned.
-const KEPT_MS: Millis = 60 * 60 * 1000;
+const KEPT_MS: Millis = HOUR;
 const MAX_MODELS: usize = 512;
 
 /// A model at a site, asked in a dialect.

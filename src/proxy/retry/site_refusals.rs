@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::ids::SiteId;
 use crate::make_room::make_room;
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{HOUR, Millis};
 
 /// How long a site that has refused the feature is not asked for it, in milliseconds.
-const REFUSED_MS: Millis = 6 * 60 * 60 * 1000;
+const REFUSED_MS: Millis = 6 * HOUR;
 const MAX_SITES: usize = 512;
 
 /// The sites that have refused one feature.

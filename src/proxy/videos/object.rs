@@ -21,7 +21,7 @@ use crate::proxy::reply::response_of;
 use crate::proxy::resource_upstream::{ResourceUpstream, Unreachable};
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::store::{self, Store};
-use crate::time::{Millis, now_ms};
+use crate::time::{MINUTE, Millis, now_ms};
 use crate::upstream::AnswerHead;
 
 use super::lookup::{find, refused, shape};
@@ -30,7 +30,7 @@ use super::upstream::{self, Resource};
 /// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
 pub(in crate::proxy) const SURFACE: Dialect = Dialect::Embeddings;
 /// How often a poll without news is recorded, in milliseconds.
-const RECORD_INTERVAL: Millis = 60_000;
+const RECORD_INTERVAL: Millis = MINUTE;
 
 /// Serves `POST /v1/videos`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::{BREAKER_MS, Health, STREAK, SiteHealth};
 use crate::ids::{AccountId, SiteId};
 use crate::routing::limit_windows::{LimitWindow, LimitWindows};
-use crate::time::Millis;
+use crate::time::{DAY, Millis};
 
 /// The name of the setting.
 pub const SETTING: &str = "token_router_site_runtime_health_v1";
 /// Records without an event for longer than this are not saved, in milliseconds.
-const IDLE: Millis = 7 * 24 * 60 * 60 * 1000;
+const IDLE: Millis = 7 * DAY;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

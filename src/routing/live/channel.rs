@@ -9,7 +9,7 @@ use crate::ids::{ChannelId, MemberId};
 use crate::money::Usd;
 use crate::routing::failure::SET_BACK;
 use crate::sync::{DirtyFlag, NewlyDirty};
-use crate::time::Millis;
+use crate::time::{MINUTE, Millis};
 
 /// The owner of a set of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +91,7 @@ pub enum CooldownPhase {
 pub struct Trial(Arc<ChannelLive>);
 
 /// The time between trials of a half-open channel while others can serve, in milliseconds.
-const TRIAL_EVERY: Millis = 15 * 60 * 1000;
+const TRIAL_EVERY: Millis = 15 * MINUTE;
 
 /// The unsaved changes of a channel: counts are added to the stored ones, the state of its cooldown replaces the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::columns::{COLUMNS, Column};
 use super::sealer::{Purpose, StoredKey};
 use crate::store::sql::{Statement, Value};
 use crate::store::{Result, Store, instances, settings};
-use crate::time::{Millis, now_ms};
+use crate::time::{DAY, Millis, now_ms};
 
 /// The number of rows per transaction.
 const BATCH: usize = 200;
@@ -28,7 +28,7 @@ const BATCH: usize = 200;
 /// retired key stays until the next start, when nothing is under way.
 const SETTLING: Duration = Duration::from_secs(30);
 /// How long a retired key is kept while there are other instances, in milliseconds.
-const KEPT_MS: Millis = 86_400_000;
+const KEPT_MS: Millis = DAY;
 
 /// The result of finishing the replacement of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,10 @@
 use super::client::Client;
 use crate::store::error::Result;
 use crate::store::sql::Arg;
-use crate::time::{Millis, now_ms};
+use crate::time::{DAY, Millis, now_ms};
 
 /// The age in milliseconds after which the marks of writers that ended without deleting them are deleted.
-const FORGOTTEN_AFTER: Millis = 30 * 24 * 60 * 60 * 1000;
+const FORGOTTEN_AFTER: Millis = 30 * DAY;
 
 /// Series that are numbered separately, so that one waiting to be retried does not hold up the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::usage::Correction;
 use crate::ids::KeyId;
 use crate::money::Usd;
 use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
-use crate::time::{Millis, local_day};
+use crate::time::{MINUTE, Millis, local_day};
 
-const QUARTER: Millis = 15 * 60 * 1000;
+const QUARTER: Millis = 15 * MINUTE;
 /// The key id that stands for all callers with the proxy token.
 pub(in crate::store) const PROXY_TOKEN: KeyId = KeyId::ZERO;
 

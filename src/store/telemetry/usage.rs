@@ -17,10 +17,9 @@ use crate::routing::pricing;
 use crate::store::cached_tokens::CachedTokens;
 use crate::store::sql::Value;
 use crate::store::sums::Sums;
-use crate::time::Millis;
+use crate::time::{HOUR, MINUTE, Millis};
 
-const QUARTER: Millis = 15 * 60 * 1000;
-const HOUR: Millis = 60 * 60 * 1000;
+const QUARTER: Millis = 15 * MINUTE;
 /// The maximum length of a `key` column, in characters.
 const MAX_MODEL_CHARS: usize = 191;
 

@@ -2,19 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::conversion::{MODEL, narrow};
 use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
-use crate::support::{Gateway, Reply, Request, Upstream, wire};
+use crate::support::{Reply, Request, wire};
 
-const MODEL: &str = "model-narrow";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 const GEMINI: &str = "/v1beta/models/model-narrow:generateContent";
-
-/// Starts a gateway in front of an upstream that offers only one of the dialects.
-fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
-    let upstream = Upstream::with_one_path(MODEL, offered);
-    let gateway = Gateway::with(variables).in_front_of("new-api", &upstream);
-    (gateway, upstream)
-}
 
 /// Builds a request of one turn with this many parts, including the turn.
 fn request(path: &str, parts: usize) -> Value {

@@ -25,17 +25,10 @@ fn post(gateway: &Gateway, path: &str, body: &Value) -> Value {
     gateway.admin().post(&format!("/api/routes/{path}"), body).expect(200)
 }
 
-#[track_caller]
-fn route_of(gateway: &Gateway, pattern: &str) -> Value {
-    let routes = gateway.routes();
-    let found = routes.iter().find(|route| route["modelPattern"] == pattern);
-    found.unwrap_or_else(|| panic!("no route {pattern}")).clone()
-}
-
 /// Returns the decision stored with a route; both listings must show it.
 #[track_caller]
 fn kept(gateway: &Gateway, pattern: &str) -> Value {
-    let route = route_of(gateway, pattern);
+    let route = gateway.route(pattern);
     let summary = gateway.admin().get("/api/routes/summary").expect(200);
     let line = summary.as_array().expect("routes").iter().find(|line| line["id"] == route["id"]);
     let line = line.expect("the same route");
@@ -239,7 +232,7 @@ fn a_decision_by_route_uses_only_that_routes_channels() {
     let (gateway, _first, _second) = sites(&["gpt-a", "gpt-b"]);
     let wild = json!({"modelPattern": "gpt-*"});
     let wild = gateway.admin().post("/api/routes", &wild).expect(200);
-    let exact = route_of(&gateway, "gpt-a");
+    let exact = gateway.route("gpt-a");
     let items = json!({"items": [
         {"routeId": wild["id"], "model": "gpt-a"}, {"routeId": exact["id"], "model": "gpt-a"},
         {"routeId": exact["id"], "model": "claude"}, {"routeId": 999, "model": "gpt-a"}]});
@@ -271,7 +264,7 @@ fn a_decision_by_route_uses_only_that_routes_channels() {
 #[test]
 fn a_kept_decision_is_dropped_when_its_route_changes() {
     let (gateway, first, _second) = sites(&["one", "two"]);
-    let (one, two) = (route_of(&gateway, "one"), route_of(&gateway, "two"));
+    let (one, two) = (gateway.route("one"), gateway.route("two"));
     let team = json!({"routeMode": "explicit_group", "displayName": "team", "sourceRouteIds": [one["id"], two["id"]]});
     let team = gateway.admin().post("/api/routes", &team).expect(200);
     let keep = |gateway: &Gateway| {
@@ -316,7 +309,7 @@ fn a_kept_decision_is_dropped_when_its_route_changes() {
     keep(&gateway);
     first.offer(&["one", "two", "three"]);
     post(&gateway, "rebuild", &json!({"wait": true}));
-    route_of(&gateway, "three");
+    gateway.route("three");
     assert_eq!(kept(&gateway, "one"), json!(null), "a rebuild that changes anything drops all");
 }
 
@@ -326,7 +319,7 @@ fn a_refresh_keeps_a_decision_of_every_enabled_route() {
     gateway.admin().post("/api/routes", &json!({"modelPattern": "t*"})).expect(200);
     let off = json!({"modelPattern": "z*", "enabled": false});
     gateway.admin().post("/api/routes", &off).expect(200);
-    let source = route_of(&gateway, "one")["id"].clone();
+    let source = gateway.route("one")["id"].clone();
     let group = json!({"routeMode": "explicit_group", "displayName": "group", "sourceRouteIds": [source]});
     gateway.admin().post("/api/routes", &group).expect(200);
     let queued = gateway.admin().post("/api/routes/decision/refresh", &json!({})).expect(202);
@@ -364,7 +357,7 @@ fn fresh_prices_change_the_cost_of_a_decision() {
         let from = reason.find("cost=").expect("a cost") + 5;
         reason[from..].split(',').next().unwrap_or_default().to_owned()
     };
-    let id = route_of(&gateway, "priced")["id"].clone();
+    let id = gateway.route("priced")["id"].clone();
     let key = id.to_string();
     let first = cost("decision/batch", &json!({"models": ["priced"]}), &["priced"]);
     assert!(first.starts_with("catalog:"), "{first}");
@@ -420,7 +413,7 @@ fn a_failure_of_one_model_lowers_the_share_of_its_site_until_an_operator_clears_
     gateway = gateway.restart();
     assert_eq!(health(&gateway, "two"), "health=0.29 (site 0.29, model 1.00)");
 
-    let route = route_of(&gateway, "one")["id"].clone();
+    let route = gateway.route("one")["id"].clone();
     post(&gateway, &format!("{route}/cooldown/clear"), &json!({}));
     assert_eq!(health(&gateway, "two"), "health=1.00 (site 1.00, model 1.00)");
     assert_eq!(health(&gateway, "one"), "health=1.00 (site 1.00, model 1.00)");

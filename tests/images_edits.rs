@@ -2,27 +2,23 @@
 
 use serde_json::json;
 
+use crate::support::wire::form_field;
 use crate::support::{self, Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "gpt-image-1";
 const EDITS: &str = "/v1/images/edits";
 const KIND: &str = "multipart/form-data; boundary=\"b 1\"";
 
-fn field(head: &str, content: &[u8]) -> Vec<u8> {
-    [b"--b 1\r\nContent-Disposition: form-data; ".as_slice(), head.as_bytes(), b"\r\n\r\n", content, b"\r\n"]
-        .concat()
-}
-
 /// Builds a form with an image of arbitrary bytes, and perhaps a model.
 fn form(model: Option<&str>, more: &[(&str, &str)]) -> Vec<u8> {
-    let mut body = field(
+    let mut body = form_field(
         "name=\"image[]\"; filename=\"a.png\"\r\nContent-Type: image/png",
         b"\x89PNG\r\n\x1a\n\0\xff--b",
     );
     for (name, value) in model.iter().map(|model| ("model", *model)).chain(more.iter().copied()) {
-        body.extend(field(&format!("name=\"{name}\""), value.as_bytes()));
+        body.extend(form_field(&format!("name=\"{name}\""), value.as_bytes()));
     }
-    body.extend(field("name=prompt", "A signal böx".as_bytes()));
+    body.extend(form_field("name=prompt", "A signal böx".as_bytes()));
     body.extend(b"--b 1--\r\n");
     body
 }
@@ -67,8 +63,8 @@ fn the_model_is_replaced_where_it_stands_or_added_at_the_end() {
 fn a_picture_without_a_name_gets_one() {
     let (gateway, upstream) = started(&[MODEL]);
     let picture = |head: &str| {
-        let mut body = field(head, b"\x89PNG\r\n--b");
-        body.extend(field("name=model", MODEL.as_bytes()));
+        let mut body = form_field(head, b"\x89PNG\r\n--b");
+        body.extend(form_field("name=model", MODEL.as_bytes()));
         body.extend(b"--b 1--\r\n");
         body
     };
@@ -164,12 +160,12 @@ fn a_form_that_may_hide_a_model_is_refused() {
         "name=\"Model\"",
         "name=\"model[]\"",
     ] {
-        let error = send(&gateway, with(field(head, b"gpt-forbidden"))).expect(400);
+        let error = send(&gateway, with(form_field(head, b"gpt-forbidden"))).expect(400);
         assert_eq!(error["error"]["type"], "invalid_request_error", "{head}: {error}");
     }
     let hidden = b"Content-Disposition: form-data; name=\"model\"\n\ngpt-forbidden";
     for body in [
-        with(field("name=x", &[b"1\n--b 1\n".as_slice(), hidden].concat())),
+        with(form_field("name=x", &[b"1\n--b 1\n".as_slice(), hidden].concat())),
         [&plain[..], b"--b 1\r\n", hidden, b"\r\n--b 1--\r\n"].concat(),
         form(None, &[("model\"; filename=\"x", MODEL)]),
         form(None, &[("model\"\r\nContent-Type: \"text/plain; charset=utf-16", MODEL)]),

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::paths::{CHAT, COMPACT, MESSAGES, RESPONSES};
+use crate::support::wire::refusal;
 use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-recovered";
@@ -12,14 +13,6 @@ fn started(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let (gateway, upstream) = (Gateway::with(variables), Upstream::start(&[MODEL]));
     gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
     (gateway, upstream)
-}
-
-/// Builds a refusal as OpenAI-style upstreams answer unknown members.
-fn refusal(message: &str) -> Reply {
-    Reply::json(
-        400,
-        &json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": null}}),
-    )
 }
 
 #[test]

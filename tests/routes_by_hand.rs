@@ -10,13 +10,6 @@ fn create(gateway: &Gateway, route: &Value) -> Value {
     gateway.admin().post("/api/routes", route).expect(200)
 }
 
-#[track_caller]
-fn route_of(gateway: &Gateway, pattern: &str) -> Value {
-    let routes = gateway.routes();
-    let found = routes.iter().find(|route| route["modelPattern"] == pattern);
-    found.unwrap_or_else(|| panic!("no route {pattern}")).clone()
-}
-
 fn path_of(route: &Value) -> String {
     format!("/api/routes/{}", route["id"])
 }
@@ -63,7 +56,7 @@ fn glob_and_regex_routes_fill_themselves_and_serve() {
 #[test]
 fn a_mapping_sends_the_mapped_model_upstream() {
     let (gateway, upstream) = Gateway::serving(&["model-m"]);
-    let route = route_of(&gateway, "model-m");
+    let route = gateway.route("model-m");
     let mapping = json!({"modelMapping": "{\"model-*\":\"by-glob\",\"model-m\":\"by-name\"}"});
     let changed = gateway.admin().put(&path_of(&route), &mapping).expect(200);
     assert_eq!(changed["modelMapping"], mapping["modelMapping"]);
@@ -75,7 +68,7 @@ fn a_mapping_sends_the_mapped_model_upstream() {
 #[test]
 fn a_group_serves_by_its_name_with_the_channels_of_its_enabled_sources() {
     let (gateway, upstream) = Gateway::serving(&["one", "two"]);
-    let (one, two) = (route_of(&gateway, "one"), route_of(&gateway, "two"));
+    let (one, two) = (gateway.route("one"), gateway.route("two"));
     let group = json!({"routeMode": "explicit_group", "displayName": "team",
         "sourceRouteIds": [one["id"], two["id"]]});
     let group = create(&gateway, &group);
@@ -99,7 +92,7 @@ fn a_group_serves_by_its_name_with_the_channels_of_its_enabled_sources() {
 #[test]
 fn groups_are_looked_up_before_names_and_names_before_aliases_and_aliases_before_patterns() {
     let (gateway, upstream) = Gateway::serving(&["m-one", "m-two"]);
-    let (one, two) = (route_of(&gateway, "m-one"), route_of(&gateway, "m-two"));
+    let (one, two) = (gateway.route("m-one"), gateway.route("m-two"));
     create(&gateway, &json!({"modelPattern": "m-*", "modelMapping": "{\"m-three\":\"m-two\"}"}));
     assert_eq!(sent_for(&gateway, &upstream, "m-three"), "m-two", "only the pattern fits");
     create(&gateway, &json!({"modelPattern": "re:m-one", "displayName": "m-three"}));
@@ -117,7 +110,7 @@ fn groups_are_looked_up_before_names_and_names_before_aliases_and_aliases_before
 #[test]
 fn a_disabled_route_serves_nothing_and_stays_disabled() {
     let (gateway, _upstream) = Gateway::serving(&["model-off", "model-on"]);
-    let (off, on) = (route_of(&gateway, "model-off"), route_of(&gateway, "model-on"));
+    let (off, on) = (gateway.route("model-off"), gateway.route("model-on"));
     let batch = |ids: &[&Value], action: &str| {
         let body = json!({"ids": ids, "action": action});
         gateway.admin().post("/api/routes/batch", &body).expect(200)["updatedCount"].clone()
@@ -128,7 +121,7 @@ fn a_disabled_route_serves_nothing_and_stays_disabled() {
     assert_eq!(refused["error"]["message"], "No available channels for this model");
     rebuild(&gateway);
     assert_eq!(gateway.routes().len(), 2);
-    assert_eq!(route_of(&gateway, "model-off")["enabled"], false);
+    assert_eq!(gateway.route("model-off")["enabled"], false);
     assert_eq!(batch(&[&off["id"], &on["id"]], "enable"), 1);
     gateway.client().chat("model-off").expect(200);
     assert_eq!(batch(&[&off["id"], &on["id"]], "delete"), 2);
@@ -155,7 +148,7 @@ fn a_new_pattern_route_copies_what_an_operator_made_of_exact_routes() {
     let gateway = Gateway::start();
     let (_, account) = gateway.add("one", &one);
     let (_, other) = gateway.add("two", &two);
-    let exact = route_of(&gateway, "shared");
+    let exact = gateway.route("shared");
     let by_hand = json!({"accountId": other["id"], "priority": 3, "weight": 5});
     gateway.admin().post(&format!("{}/channels", path_of(&exact)), &by_hand).expect(200);
     let glob = create(&gateway, &json!({"modelPattern": "share?"}));
@@ -183,21 +176,21 @@ fn every_rebuild_refreshes_the_channels_of_pattern_routes() {
     };
     upstream.offer(&["gpt-b", "gpt-c"]);
     rebuild(&gateway);
-    let refreshed = route_of(&gateway, "gpt-*");
+    let refreshed = gateway.route("gpt-*");
     assert_eq!(sources(&refreshed), ["gpt-b", "gpt-b", "gpt-c"]);
     assert_eq!(id_of(&refreshed, "gpt-b"), id_of(&glob, "gpt-b"), "what stays keeps its counters");
     assert_eq!(rebuild(&gateway)["createdChannels"], 0);
 
     gateway.admin().delete(&format!("/api/accounts/{}", leaver["id"])).expect(200);
-    assert_eq!(sources(&route_of(&gateway, "gpt-*")), ["gpt-b", "gpt-c"]);
+    assert_eq!(sources(&gateway.route("gpt-*")), ["gpt-b", "gpt-c"]);
     gateway.client().chat("gpt-b").expect(200);
 }
 
 #[test]
 fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
     let (gateway, _upstream) = Gateway::serving(&["s-one", "s-two", "s-own", "s-shared", "s-many"]);
-    let id = |model: &str| route_of(&gateway, model)["id"].clone();
-    let strategy = |model: &str| route_of(&gateway, model)["routingStrategy"].clone();
+    let id = |model: &str| gateway.route(model)["id"].clone();
+    let strategy = |model: &str| gateway.route(model)["routingStrategy"].clone();
     gateway
         .admin()
         .put(&format!("/api/routes/{}", id("s-own")), &json!({"routingStrategy": "round_robin"}))
@@ -242,7 +235,7 @@ fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
 fn what_cannot_be_a_route_is_refused_and_changes_nothing() {
     let (gateway, _upstream) = Gateway::serving(&["model-r"]);
     let admin = gateway.admin();
-    let exact = route_of(&gateway, "model-r")["id"].clone();
+    let exact = gateway.route("model-r")["id"].clone();
     let glob = create(&gateway, &json!({"modelPattern": "x*"}))["id"].clone();
     let group = json!({"routeMode": "explicit_group", "displayName": "g", "sourceRouteIds": [exact]});
     let group = create(&gateway, &group)["id"].clone();
@@ -305,7 +298,7 @@ fn a_deleted_route_is_gone_for_clients_and_groups() {
     gateway.client().chat("alias").expect(200);
     assert_eq!(gateway.admin().delete(&path_of(&glob)).expect(200), json!({"success": true}));
     gateway.client().chat("alias").expect(503);
-    let exact = route_of(&gateway, "model-d");
+    let exact = gateway.route("model-d");
     let group = json!({"routeMode": "explicit_group", "displayName": "g", "sourceRouteIds": [exact["id"]]});
     let group = create(&gateway, &group);
     gateway.admin().delete(&path_of(&exact)).expect(200);

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
+use crate::support::wire::refusal;
 use crate::support::{Gateway, Reply, Upstream};
 
 const MODEL: &str = "model-strict";
@@ -41,13 +42,6 @@ fn sent(offered: &str, asked: &str, body: &Value) -> Value {
     let (gateway, upstream) = narrow(model, offered);
     gateway.client().post(asked, body).expect(200);
     bodies(&upstream, offered).pop().expect("a request")
-}
-
-fn refusal(message: &str) -> Reply {
-    Reply::json(
-        400,
-        &json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": null}}),
-    )
 }
 
 #[test]

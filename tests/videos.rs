@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::support::paths::VIDEOS;
+use crate::support::wire::form_field;
 use crate::support::{
     self, Answer, Caller, Gateway, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, eventually,
 };
@@ -40,19 +41,14 @@ fn path(id: &str) -> String {
     format!("{VIDEOS}/{id}")
 }
 
-fn field(head: &str, content: &[u8]) -> Vec<u8> {
-    [b"--b 1\r\nContent-Disposition: form-data; ".as_slice(), head.as_bytes(), b"\r\n\r\n", content, b"\r\n"]
-        .concat()
-}
-
 /// Builds a form with an image of arbitrary bytes, and these models.
 fn form(models: &[&str]) -> Vec<u8> {
     let head = "name=\"input_reference\"; filename=\"a.png\"\r\nContent-Type: image/png";
-    let mut body = field(head, b"\x89PNG\r\n\x1a\n\0\xff--b");
+    let mut body = form_field(head, b"\x89PNG\r\n\x1a\n\0\xff--b");
     for model in models {
-        body.extend(field("name=\"model\"", model.as_bytes()));
+        body.extend(form_field("name=\"model\"", model.as_bytes()));
     }
-    body.extend(field("name=prompt", "A signal böx".as_bytes()));
+    body.extend(form_field("name=prompt", "A signal böx".as_bytes()));
     body.extend(b"--b 1--\r\n");
     body
 }

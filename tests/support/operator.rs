@@ -267,7 +267,14 @@ impl Gateway {
         routes.as_array().expect("an array of routes").clone()
     }
 
-    /// Returns the channels of the route with exactly this pattern.
+    /// Returns the route with exactly this pattern.
+    #[track_caller]
+    pub fn route(&self, pattern: &str) -> Value {
+        let found = self.routes().into_iter().find(|route| route["modelPattern"] == pattern);
+        found.unwrap_or_else(|| panic!("no route {pattern}"))
+    }
+
+    /// Returns the channels of the route with exactly this pattern; none without a route.
     #[track_caller]
     pub fn channels(&self, model: &str) -> Vec<Value> {
         let routes = self.routes();

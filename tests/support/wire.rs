@@ -35,6 +35,20 @@ pub fn faithful(method: &str, path: &str, body: &Value, models: &[String]) -> Re
     }
 }
 
+/// Builds a refusal as OpenAI-style upstreams answer unknown members.
+pub fn refusal(message: &str) -> Reply {
+    Reply::json(
+        400,
+        &json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": null}}),
+    )
+}
+
+/// Builds one part of a form whose boundary is `b 1`.
+pub fn form_field(head: &str, content: &[u8]) -> Vec<u8> {
+    [b"--b 1\r\nContent-Disposition: form-data; ".as_slice(), head.as_bytes(), b"\r\n\r\n", content, b"\r\n"]
+        .concat()
+}
+
 pub fn model_list(models: &[String]) -> Value {
     let item = |id: &String| json!({"id": id, "object": "model", "created": 1626777600, "owned_by": "stub"});
     json!({"object": "list", "data": models.iter().map(item).collect::<Vec<_>>()})

@@ -20,8 +20,10 @@ const GOOGLE_ADDRESSES: GoogleAddresses<&str> = GoogleAddresses {
 pub struct OAuthConfig {
     /// The address of the listeners that a browser is sent back to.
     pub callback_host: IpAddr,
-    /// In the order of [`OAuthProvider::ALL`].
-    providers: [ProviderSettings; 4],
+    codex: ProviderSettings,
+    claude: ProviderSettings,
+    gemini_cli: ProviderSettings,
+    antigravity: ProviderSettings,
 }
 
 /// The client and addresses of one provider. Carries a secret, so it has no `Debug`.
@@ -60,17 +62,20 @@ impl OAuthConfig {
     pub(super) fn read(vars: &mut Vars<'_>) -> Self {
         Self {
             callback_host: vars.address("OAUTH_CALLBACK_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            providers: OAuthProvider::ALL.map(|provider| ProviderSettings::read(vars, provider)),
+            codex: ProviderSettings::read(vars, OAuthProvider::Codex),
+            claude: ProviderSettings::read(vars, OAuthProvider::Claude),
+            gemini_cli: ProviderSettings::read(vars, OAuthProvider::GeminiCli),
+            antigravity: ProviderSettings::read(vars, OAuthProvider::Antigravity),
         }
     }
 
     /// Returns the settings of a provider.
     pub fn of(&self, provider: OAuthProvider) -> &ProviderSettings {
         match provider {
-            OAuthProvider::Codex => &self.providers[0],
-            OAuthProvider::Claude => &self.providers[1],
-            OAuthProvider::GeminiCli => &self.providers[2],
-            OAuthProvider::Antigravity => &self.providers[3],
+            OAuthProvider::Codex => &self.codex,
+            OAuthProvider::Claude => &self.claude,
+            OAuthProvider::GeminiCli => &self.gemini_cli,
+            OAuthProvider::Antigravity => &self.antigravity,
         }
     }
 }

@@ -535,13 +535,14 @@ impl Attempt {
         let count = |tokens: Option<u64>| tokens.and_then(|tokens| i64::try_from(tokens).ok());
         row.usage_source = Some(if usage.is_some() { UsageSource::Upstream } else { UsageSource::Unknown });
         let Some(usage) = usage else { return };
+        let [input, ..] = usage.by_kind();
         row.prompt_tokens = count(usage.prompt);
         row.completion_tokens = count(usage.completion);
         row.total_tokens = count(usage.total);
-        row.input_tokens = count(usage.prompt.map(|_| usage.by_kind()[0]));
+        row.input_tokens = count(usage.prompt.map(|_| input));
         row.cache_read_tokens = count(usage.cache_read);
         row.cache_creation_tokens = count(usage.cache_creation);
-        self.proxy.core.metrics.prompt_tokens.add(usage.by_kind()[0]);
+        self.proxy.core.metrics.prompt_tokens.add(input);
         self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }
 

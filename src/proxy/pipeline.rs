@@ -196,7 +196,7 @@ enum CallPurpose<'a> {
 }
 
 /// Tries channels until one answers, none is left, or the attempts are used up.
-async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientAnswer {
+async fn route(proxy: &Arc<Proxy>, call: &Call, purpose: CallPurpose<'_>) -> ClientAnswer {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
@@ -229,7 +229,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
         };
         tried.push(choice.channel.key());
         // Boxed, because all but the first are rare.
-        let answered = match way {
+        let answered = match purpose {
             CallPurpose::Answer if call.work() != WorkKind::Creation => {
                 addresses::attempt(proxy, call, &choice, number, slots).await
             }

@@ -31,7 +31,7 @@ pub struct Background {
 /// Why a piece of work gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incomplete {
-    /// It panicked, with this message.
+    /// The work panicked, with this message.
     Panicked(String),
     /// The service is stopping.
     Stopping,

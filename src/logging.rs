@@ -38,7 +38,7 @@ struct Stderr {
     dropped: AtomicU64,
 }
 
-/// What the thread gets.
+/// A message to the thread that writes.
 enum Entry {
     Line(String),
     /// To be answered when everything before it is written.

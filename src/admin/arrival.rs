@@ -1,4 +1,4 @@
-//! What is checked when the whole body of a change has arrived: it may have taken long, and only the head was checked.
+//! Checks a change again when its body has arrived, which may have taken long: until then only the head was checked.
 
 use hyper::StatusCode;
 

@@ -44,7 +44,7 @@ pub struct Ask {
     pub stale: Duration,
     /// Whether the value is to be made anew in any case.
     pub refresh: bool,
-    /// What is made, for the log.
+    /// A noun for the value, for the log.
     pub what: &'static str,
 }
 

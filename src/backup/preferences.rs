@@ -41,12 +41,12 @@ const PLAIN: &[&str] = &[
 const SWITCHED_OFF: &str = "the automatic export is switched off, because two instances must not write one file; switch \
                             it on again at one of them";
 
-/// What happens to one setting of a document.
+/// The treatment of one setting of a document.
 pub struct SettingOutcome {
     pub key: String,
     pub action: Action,
     pub reason: String,
-    /// What the operator is told about a setting that is imported.
+    /// A warning for the operator about a setting that is imported.
     pub warning: Option<&'static str>,
     /// The JSON to store; `None` if it is skipped.
     pub value: Option<Value>,

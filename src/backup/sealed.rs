@@ -46,11 +46,11 @@ struct Head {
 /// The source of the passphrase for a file that may be sealed.
 #[derive(Clone, Copy)]
 pub enum Passphrase<'p> {
-    /// There is none: only a file that is not sealed can be read.
+    /// No passphrase is known: only a file that is not sealed can be read.
     Missing,
     /// The instance's passphrase for its own backups: it is tried if the file is sealed.
     Configured(&'p str),
-    /// It was given with the file, which must then be sealed.
+    /// The passphrase that was given with the file, which must then be sealed.
     Given(&'p str),
 }
 

@@ -1,4 +1,4 @@
-//! What an interrupted command takes away: files that only a finished one may leave behind.
+//! Undoes an interrupted command: removes the files that only a finished one may leave behind.
 //!
 //! A command registers how it is undone while it is under way. If SIGINT, SIGTERM or SIGHUP comes, everything that is
 //! registered is done, the last first, and the process ends with the status that shells expect (128 and the signal).

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 /// How far the stop of a server has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopStage {
-    /// It is not stopping.
+    /// The server accepts connections and answers requests.
     Serving,
     /// No connection is accepted any more, and those that are open end after the answer under way.
     Draining,

@@ -76,7 +76,7 @@ impl UsageLookup {
     }
 }
 
-/// What is now known of the request.
+/// The exact usage and bill of a request, as they became known later.
 pub struct ExactUsage {
     pub tokens: Tokens,
     /// Where the tokens come from; `None` leaves those of the log row as they are.
@@ -84,7 +84,7 @@ pub struct ExactUsage {
     pub bill: Bill,
 }
 
-/// What a key pays, and how that is written.
+/// The charge of a key, and the change of its stored sums.
 struct KeyCharge<'a> {
     key: &'a Key,
     amount: Charge,

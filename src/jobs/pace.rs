@@ -3,7 +3,7 @@
 //! ```text
 //! run_off_workers   on a thread where no request waits behind it
 //! Pace              in pieces, one at a time, with pauses between them: ▇▁▁▁▁▇▁▁▁▁▇▁▁▁▁
-//! ComputePauses     the same within one computation, on such a thread
+//! ComputePauses     pauses within one computation on a thread of its own
 //! ```
 //!
 //! When a thread wakes for a request, the system gives it an idle processor at once; without one, it waits until a

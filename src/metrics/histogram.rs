@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Upper bounds in milliseconds: from a cached response to a model that thinks for minutes.
 const BOUNDS_MS: [u64; 12] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000];
-/// These bounds in seconds, as the text form has them.
+/// [`BOUNDS_MS`] in seconds, as the text form has them.
 const BOUNDS: [&str; 12] = ["0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "30", "60", "120", "300"];
 
 /// A histogram of durations.

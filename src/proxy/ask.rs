@@ -72,7 +72,7 @@ struct RefusedRequest {
     stand_in: Option<Operation>,
     /// Whether the request may be sent to this upstream once more.
     may_repeat: bool,
-    /// What the refusal says about the dialects.
+    /// The consequence of the refusal for the dialects of the site.
     downgrade: Option<Downgrade>,
     /// Whether the channel can be asked in another dialect.
     has_others: bool,

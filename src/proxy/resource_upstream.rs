@@ -62,7 +62,7 @@ pub(super) enum KeyForm {
 /// Why a resource cannot be reached.
 #[derive(Debug)]
 pub(super) enum Unreachable {
-    /// It is gone for good; the message is for the client.
+    /// The resource is gone for good; the message is for the client.
     Gone(&'static str),
     /// The site's current configuration is wrong; the message is for the log.
     Misconfigured(String),

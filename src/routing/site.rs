@@ -114,7 +114,7 @@ pub struct CredentialHeaders {
 // === impl Misconfiguration ===
 
 impl Misconfiguration {
-    /// What clients are told of a site whose addresses are all disabled.
+    /// The message to clients about a site whose addresses are all disabled.
     pub const NO_ENDPOINT: &str = "no API endpoint available";
 }
 

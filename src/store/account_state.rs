@@ -35,12 +35,12 @@ impl AccountStatus {
     }
 }
 
-/// What a disabled account was before.
+/// The status of a disabled account before it was disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormerStatus {
-    /// Its site was disabled, and it with the site: it gets this status back when the site is enabled.
+    /// The account was disabled with its site: it gets this status back when the site is enabled.
     OfSite(AccountStatus),
-    /// It was expired when an operator disabled it: it is expired when an operator enables it.
+    /// The account was expired when an operator disabled it: it is expired again when an operator enables it.
     Expired,
 }
 

@@ -24,7 +24,7 @@ const CLIENT: &str = "client_family, client_app_id, client_app_name";
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SumTable {
     pub(super) name: &'static str,
-    /// Those columns, without the client's.
+    /// The columns by which rows are summed, without the client's.
     columns: &'static str,
 }
 

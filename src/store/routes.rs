@@ -14,9 +14,9 @@ use crate::time::{Millis, now_ms};
 /// The kind of a stored route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteMode {
-    /// It owns channels, for the models that its pattern names.
+    /// The route owns channels, for the models that its pattern names.
     Pattern,
-    /// It uses the channels of other routes.
+    /// The route uses the channels of other routes.
     ExplicitGroup,
 }
 

@@ -11,32 +11,32 @@
 
 use hyper::http::Method;
 
-/// What an upstream does for a request.
+/// The kind of work that a request causes at its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkKind {
-    /// It reads, sets or deletes: doing that twice changes nothing (RFC 9110 §9.2.2).
+    /// Reading, setting or deleting, which changes nothing if it is done twice (RFC 9110 §9.2.2).
     Lookup,
-    /// It generates a text, which costs again.
+    /// Generating a text, which costs again.
     Text,
-    /// It creates something that costs much or stays: a picture, a video, a job, a key.
+    /// Creating something that costs much or stays: a picture, a video, a job, a key.
     Creation,
 }
 
 /// How much of a request has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentPart {
-    /// Nothing: there was no connection, or it took not a byte.
+    /// No byte: there was no connection, or it took none.
     Nothing,
-    /// A part of it: the other side cannot have read it whole.
+    /// A part of the request: the upstream cannot have read all of it.
     Part,
-    /// All of it, and the other side may have read it.
+    /// The whole request, which the upstream may have read.
     Whole,
 }
 
-/// What came back for a request.
+/// The part of an answer that came back for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// Not a byte.
+    /// No byte.
     Nothing,
     /// A server's word that it closes an idle connection: it belongs to no request (RFC 9110 §15.5.9).
     Goodbye,

@@ -30,9 +30,9 @@ pub struct UpstreamSocket(Socket);
 /// Why no socket was opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// There is no connection.
+    /// No connection to the upstream could be made.
     Unreachable(SendError),
-    /// The upstream opens none. Has the answer that came instead, if one did.
+    /// The upstream opens no socket. Holds the answer that came instead, if one did.
     Refused(Option<Box<RefusedUpgrade>>),
 }
 

@@ -44,7 +44,7 @@ pub struct RefusedUpgrade {
 pub(super) struct Upgraded {
     pub headers: AnswerHeaders,
     stream: Stream,
-    /// What has been read of it behind the head.
+    /// The bytes that were read behind the head.
     rest: BytesMut,
 }
 

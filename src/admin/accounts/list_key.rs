@@ -1,4 +1,4 @@
-//! What the account list shows besides the time: a list that was made of something else is not served.
+//! The key of the cached account list: the state that the list shows. A list of another state is not served.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};

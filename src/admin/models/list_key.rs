@@ -12,7 +12,7 @@ const KEPT: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(90)];
 /// The latest lists.
 pub type MarketplaceCache = TimedCache<MarketplaceKey, Arc<Vec<Model>>>;
 
-/// What a list is made of.
+/// The prices that a list is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MarketplaceKey {
     /// The number of price lists that had been found; `None` for a list without prices.

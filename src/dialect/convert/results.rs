@@ -25,20 +25,20 @@ type PartPlace = (usize, usize);
 
 /// The treatment of a result.
 enum Fate<'a> {
-    /// It answers a call of the turn before, or one that the upstream keeps.
+    /// The result answers a call of the turn before, or a call that the upstream keeps.
     Kept,
-    /// It answers an earlier call of the function with this name.
+    /// The result answers an earlier call of the function with this name.
     Late(Text<'a>),
-    /// It answers no waiting call, and the user's side says nothing else.
+    /// The result answers no waiting call, and the user's side says nothing else.
     Stray,
 }
 
 /// The treatment of results without a call.
 #[derive(Clone, Copy)]
 pub(super) enum Strays {
-    /// They stay: the upstream may have their calls.
+    /// Results without a call stay: the upstream may have their calls.
     Keep,
-    /// They are left out, or put in words where the user's side says nothing else.
+    /// Results without a call are left out, or put in words where the user's side says nothing else.
     Drop,
 }
 

@@ -53,9 +53,9 @@ pub struct RemoteFile<'a> {
 /// The result of a GET.
 enum GetOutcome {
     File(File, u64),
-    /// There is none; the reason in words for people.
+    /// The server has no such file; the text says so to people.
     Nothing(String),
-    /// The status, and the reason in words for people.
+    /// The status of the refusal, and its reason in words for people.
     Refused(StatusCode, String),
 }
 

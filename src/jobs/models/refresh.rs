@@ -3,7 +3,7 @@
 //! ```text
 //! refresh_account   asks one site with one account's credentials, stores rows and health
 //! refresh_all       every active account, three at a time; one run at a time for the process
-//! refresh_for_unknown_model   the same and a rebuild for a client's request: rarely, and not waited for long
+//! refresh_for_unknown_model   refreshes all and rebuilds for a client's request: rarely, and waited for briefly
 //! ```
 //!
 //! The rows are replaced in one transaction and only after an answer: an upstream that is down for an hour costs the

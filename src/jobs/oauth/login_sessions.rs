@@ -61,7 +61,7 @@ pub enum Stage {
 /// Why a callback is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnacceptedCallback {
-    /// There is no such login, or it is forgotten.
+    /// No login has this state, or the login is forgotten.
     Unknown,
     /// A callback has taken the login before.
     Used,

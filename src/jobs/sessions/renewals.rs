@@ -45,7 +45,7 @@ pub struct Renewals {
     pub(super) refused: Mutex<HashMap<(AccountId, Means), Refused>>,
 }
 
-/// What an account can get a new session with.
+/// The credential with which an account gets a new session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Means {
     Password,
@@ -55,7 +55,7 @@ pub(super) enum Means {
 /// A password or refresh token that its site refused.
 #[derive(Clone, Copy)]
 pub(super) struct Refused {
-    /// What tells it from a newer one, which is tried at once.
+    /// The version of the refused credential; another version is a newer one, which is tried at once.
     pub(super) version: Option<i64>,
     pub(super) until: Instant,
     pub(super) pause: Duration,

@@ -229,7 +229,7 @@ impl<'n> Label<'n> {
 /// A merge under way.
 struct Merge<'s> {
     set: &'s mut TokenSet,
-    /// What was done with each row of the set.
+    /// The treatment of each row of the set.
     marks: Vec<MatchState>,
     /// The positions of the ready rows by their bare values.
     places: HashMap<String, usize>,

@@ -35,7 +35,7 @@ pub struct CheckResult {
     pub helper: Helper,
 }
 
-/// What runs in the cluster, as the helper there reports it.
+/// The release that runs in the cluster, as the helper there reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Helper {

@@ -116,7 +116,7 @@ struct HeartbeatBody {
 }
 
 enum State {
-    /// There is no answer yet; the next heartbeat is due at `until`.
+    /// The answer has not begun; the next heartbeat is due at `until`.
     Waiting {
         answering: Answering,
         until: Instant,

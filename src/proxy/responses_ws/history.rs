@@ -23,9 +23,9 @@ pub(super) struct History {
 
 /// Where an answer is found that is not the last one of a socket.
 pub(super) enum Elsewhere {
-    /// It is stored here, for clients of HTTP.
+    /// The gateway stores the answer, for clients of HTTP.
     Stored { request: Bytes, output: Vec<String> },
-    /// It is stored by its upstream, which knows it by its id.
+    /// The upstream stores the answer, and knows it by its id.
     Upstream,
 }
 

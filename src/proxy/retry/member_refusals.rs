@@ -28,7 +28,7 @@ pub(in crate::proxy) struct AskedModel<'a> {
 /// An [`AskedModel`] as it is kept.
 type ModelInDialect = (SiteId, Dialect, String);
 
-/// What is left out, by the model that refused it.
+/// The members and betas that are left out of requests, by the model that refused them.
 #[derive(Default)]
 pub struct MemberRefusals {
     refused: Mutex<HashMap<ModelInDialect, Entry>>,
@@ -41,7 +41,7 @@ struct Entry {
     until: Millis,
 }
 
-/// What a model has refused.
+/// The members and betas that a model has refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::proxy) struct Refused {
     /// Members, in the order in which they were refused.

@@ -41,7 +41,7 @@ pub struct UsageRecord {
     pub cache_creation: u64,
     /// Whether `prompt` counts the cached tokens too, if the entry tells.
     pub prompt_includes_cache: Option<bool>,
-    /// What the site charged; 0 when it does not say.
+    /// The amount that the site charged; 0 when the entry does not tell.
     pub cost: Usd,
     pub created: Option<Millis>,
     /// The duration of the request by the site's clock, in milliseconds.

@@ -60,7 +60,7 @@ struct KnownAccount {
     channels: Vec<ChannelId>,
 }
 
-/// What channels are built from, besides their rows and accounts.
+/// The values that channels are built from, besides their rows and accounts.
 struct ChannelParts<'a> {
     tokens: &'a BTreeMap<TokenId, TokenRow>,
     units: &'a Units,

@@ -24,17 +24,17 @@ const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x
 const WAL_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// What a write-ahead log shows of what was stored.
+/// The content of a write-ahead log, as far as it matters to a start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Log {
-    /// There is none, or nothing in it has been committed.
+    /// The log is missing, or no transaction in it is committed.
     Nothing,
     Committed,
-    /// SQLite will ignore it.
+    /// SQLite will ignore the log.
     Damaged,
 }
 
-/// What the files of a database show before it is opened.
+/// The state of a database, read from its files before it is opened.
 pub(in crate::store) struct FileState {
     path: PathBuf,
     /// The reason why the database cannot be new.

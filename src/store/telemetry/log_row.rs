@@ -151,11 +151,12 @@ pub struct ProxyLogRow {
     pub begins_call: bool,
     /// The reason for which the channel was selected.
     pub decision: Option<SelectionReason>,
-    /// What the key pays although the attempt failed; not stored in the row, which costs nothing like every failure.
+    /// The usage that the key pays although the attempt failed. It is not stored in the row, whose cost is 0 like that of
+    /// every failure.
     pub charged: Option<Box<ChargedUsage>>,
 }
 
-/// What a key pays for an attempt. Tokens include cached ones.
+/// The usage that a key pays for an attempt. Tokens include cached ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ChargedUsage {
     pub cost: Usd,

@@ -125,7 +125,7 @@ pub(in crate::store) struct Writer {
     groups: u64,
     /// The number of rows that the database refused.
     refused: u64,
-    /// What was already reported.
+    /// The counts that were already reported.
     reported: Dropped,
     reported_at: Option<Instant>,
 }

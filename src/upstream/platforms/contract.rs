@@ -1,4 +1,4 @@
-//! What a platform can be asked for, and the shape of its answers: the same for all platforms.
+//! The questions to a platform and the shapes of its answers, alike for all platforms.
 //!
 //! Amounts are US dollars, times are UTC milliseconds. What a site does not say is `None`, never a zero.
 
@@ -59,7 +59,7 @@ impl User {
     }
 }
 
-/// What a text is taken for until its site has answered.
+/// The kind of credential that a text is taken for until its site has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenFor {
     /// An API key, since it looks like one.
@@ -70,7 +70,7 @@ pub enum TakenFor {
     Either,
 }
 
-/// What a credential turned out to be.
+/// The kind of credential that a text is by the answer of its site.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     /// A key, which reaches at least one model.

@@ -286,7 +286,7 @@ impl Service {
     fn page(&self, head: &hyper::http::request::Parts) -> Option<Response> {
         let path = head.uri.path();
         let is_served = self.core.config.console_enabled && !is_admin_path(path);
-        is_served.then(|| console::stray(&head.method, path, &head.headers))?
+        is_served.then(|| console::page_for_unknown_path(&head.method, path, &head.headers))?
     }
 
     /// Refuses a request to the admin API whose sender is not the admin or sends too many requests.

@@ -44,9 +44,9 @@ fn page(
     after: &[Value],
     last: i64,
 ) -> Result<Vec<(LocalRow, Vec<Value>)>, ImportError> {
-    let told_apart_by = rows::told_apart_by(table);
+    let identifying = rows::identifying_columns(table);
     let compared: Vec<&Column> =
-        table.columns.iter().filter(|column| told_apart_by.contains(&column.sql)).collect();
+        table.columns.iter().filter(|column| identifying.contains(&column.sql)).collect();
     let names: String = compared.iter().map(|column| format!(", {}", column.sql)).collect();
     let scope = table.scope.unwrap_or("0");
     let key = table.key();

@@ -189,7 +189,7 @@ fn is_dispensable(table: &Table, column: &Column) -> bool {
 }
 
 /// Returns the columns that [`who`] reads.
-pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
+pub fn identifying_columns(table: &Table) -> &'static [&'static str] {
     match (table.who, table.name) {
         (Some(columns), _) => columns,
         (None, "sites") => &["platform", "url"],

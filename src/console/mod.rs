@@ -60,7 +60,7 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
 
 /// Returns the page in place of an unknown path: an old bookmark, or a mistyped address. `None` if a file was meant,
 /// and for clients that ask for JSON.
-pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
+pub fn page_for_unknown_path(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let is_file = path.contains("/.") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let takes_page = |accept: &HeaderValue| {
         let accepts = |kind: &str| accept.to_str().is_ok_and(|kinds| kinds.contains(kind));

@@ -29,7 +29,7 @@ pub(super) struct DatabaseFindings {
 /// Examines the database that the environment names, and the saved one that a start would use instead.
 pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings {
     let options = store_options(config);
-    let found = at(report, &options);
+    let found = examine_at(report, &options);
     let named = named_place(config);
     let Some(saved) = found.place.as_ref().filter(|saved| !saved.is(&named)) else { return found };
     report.fine(
@@ -42,7 +42,7 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings 
     }
     let before = report.troubles();
     let beyond = match relocate::require_file(saved) {
-        Ok(()) => at(report, &saved.options(options)),
+        Ok(()) => examine_at(report, &saved.options(options)),
         Err(error) => {
             report.failed(CHECK, error.to_string());
             DatabaseFindings::default()
@@ -55,7 +55,7 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings 
     beyond
 }
 
-fn at(report: &mut Report, options: &StoreOptions) -> DatabaseFindings {
+fn examine_at(report: &mut Report, options: &StoreOptions) -> DatabaseFindings {
     match inspect::whereabouts(options) {
         DatabaseLocation::Memory => DatabaseFindings::default(),
         DatabaseLocation::Server(shown) => of_server(report, options, &shown),
@@ -158,7 +158,8 @@ fn read(
             None
         }
     };
-    found(&mut inspection, options, sealer.as_ref()).unwrap_or_else(|error| failed(report, shown, &error))
+    read_findings(&mut inspection, options, sealer.as_ref())
+        .unwrap_or_else(|error| failed(report, shown, &error))
 }
 
 /// Checks the file; repeats that if another process has begun to use it in the meantime.
@@ -203,7 +204,7 @@ fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) 
     Ok(())
 }
 
-fn found(
+fn read_findings(
     inspection: &mut Inspection,
     options: &StoreOptions,
     sealer: Option<&Sealer>,

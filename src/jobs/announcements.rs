@@ -156,7 +156,7 @@ async fn take_in(
     let (mut notified, mut counted) = (0, 0);
     for announcement in found.into_iter().take(MAX_SHOWN) {
         let level = level_of(announcement.level);
-        let seen = seen(announcement);
+        let seen = to_store(announcement);
         let now = now_ms();
         if !known.insert(seen.source_key.clone()) {
             announcements::update(&core.store, site.id, &seen, now).await?;
@@ -221,7 +221,7 @@ fn level_of(level: NoticeLevel) -> EventLevel {
 }
 
 /// Returns what is stored of an announcement: texts of a bounded length without control characters.
-fn seen(announcement: Announcement) -> SiteAnnouncement {
+fn to_store(announcement: Announcement) -> SiteAnnouncement {
     let raw = (!announcement.raw_payload.is_null()).then(|| announcement.raw_payload.to_string());
     SiteAnnouncement {
         source_key: announcement.source_key.chars().take(MAX_KEY_CHARS).collect(),
@@ -281,7 +281,7 @@ mod tests {
                 content: content.to_owned(),
                 ..Announcement::default()
             };
-            assert_eq!(text_of(&seen(announcement)), text);
+            assert_eq!(text_of(&to_store(announcement)), text);
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
             content: text,
             ..Announcement::default()
         };
-        let seen = seen(announcement);
+        let seen = to_store(announcement);
         assert_eq!(seen.title, "Maintenance now");
         assert_eq!(seen.content.chars().count(), MAX_TEXT + 1);
         assert!(seen.content.starts_with("line\nline\n") && seen.content.ends_with('…'));

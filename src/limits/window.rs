@@ -58,7 +58,7 @@ impl RateWindow {
                 _ => None,
             }
         });
-        counted.map(drop).map_err(|word| left(unpack(word).0, length, now))
+        counted.map(drop).map_err(|word| time_left(unpack(word).0, length, now))
     }
 
     /// Checks whether one more would be counted; else returns how long to wait.
@@ -66,7 +66,7 @@ impl RateWindow {
         let word = self.0.load(Relaxed);
         let (_, count) = unpack(word);
         if is_open(word, length, now) && count != UNLIMITED && count >= u64::from(max) {
-            Err(left(unpack(word).0, length, now))
+            Err(time_left(unpack(word).0, length, now))
         } else {
             Ok(())
         }
@@ -96,7 +96,7 @@ fn is_open(word: u64, length: Millis, now: Millis) -> bool {
 }
 
 /// Returns how long until a window ends.
-fn left(opened: Millis, length: Millis, now: Millis) -> RetryAfterSeconds {
+fn time_left(opened: Millis, length: Millis, now: Millis) -> RetryAfterSeconds {
     let left = opened + length - now;
     RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
 }
@@ -109,7 +109,7 @@ impl UsageWindow {
     pub fn check(&self, max: u64, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
         let (opened, count) = *lock(&self.0);
         if count > 0 && now < opened + length && count >= max {
-            Err(left(opened, length, now))
+            Err(time_left(opened, length, now))
         } else {
             Ok(())
         }

@@ -116,7 +116,7 @@ pub async fn get(store: &Store, id: TraceId) -> Result<Option<TraceDetail>> {
     Ok(Some(TraceDetail {
         item: read_item(&mut fields)?,
         updated_at: fields.int()?,
-        rest: named(row, 11, &DETAIL),
+        rest: with_names(row, 11, &DETAIL),
         attempts: attempts.iter().map(read_attempt).collect::<Result<_>>()?,
     }))
 }
@@ -168,11 +168,11 @@ fn read_attempt(row: &Row) -> Result<AttemptRow> {
         id: fields.int()?,
         attempt_index: fields.int()?,
         created_at: fields.int()?,
-        rest: named(row, 3, &ATTEMPT),
+        rest: with_names(row, 3, &ATTEMPT),
     })
 }
 
 /// Returns the columns from `first` on under their names in responses.
-fn named(row: &Row, first: usize, columns: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
+fn with_names(row: &Row, first: usize, columns: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
     columns.iter().map(|(name, _)| *name).zip(row.0.iter().skip(first).cloned()).collect()
 }

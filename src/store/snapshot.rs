@@ -250,8 +250,8 @@ impl<'a> Builder<'a> {
             prices: self.live.prices(row.id),
             limits: self.live.limits(row.id),
             oauth: row.oauth_provider.is_some(),
-            oauth_key: known(connections::account_id(row).as_deref()),
-            oauth_project: known(row.oauth_project_id.as_deref()),
+            oauth_key: non_blank(connections::account_id(row).as_deref()),
+            oauth_project: non_blank(row.oauth_project_id.as_deref()),
             session_scoped: row.oauth_provider.is_some() || row.credential_mode == CredentialMode::Session,
             refuses_websocket: row.extra.as_deref().is_some_and(refuses_websocket),
         }
@@ -362,7 +362,7 @@ fn addresses_instead(site: &SiteRow) -> &'static [&'static str] {
 }
 
 /// Returns a trimmed text, or `None` when it is blank.
-fn known(text: Option<&str>) -> Option<Box<str>> {
+fn non_blank(text: Option<&str>) -> Option<Box<str>> {
     text.map(str::trim).filter(|text| !text.is_empty()).map(Into::into)
 }
 

@@ -213,7 +213,7 @@ pub async fn save(
 /// hash.
 fn bring_forward(hashing: &Hashing<'_>, account_id: AccountId, row: &TokenRow) -> Vec<Statement> {
     let sql = "UPDATE account_tokens SET token_hash = ? WHERE account_id = ? AND token_hash = ?";
-    let Some(token) = known(row).map(Secret::expose) else { return Vec::new() };
+    let Some(token) = whole_value(row).map(Secret::expose) else { return Vec::new() };
     let forward = |former: String| {
         let args = vec![hashing.index(token).into(), account_id.into(), former.into()];
         Statement::new(sql, args).touching_nothing()
@@ -240,7 +240,7 @@ fn columns(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<[(&'s
     Ok([
         ("name", row.name.as_str().into()),
         ("token_enc", store.sealer().seal_opt(TABLE, "token_enc", row.token.as_ref())?.into()),
-        ("token_hash", known(row).map(|token| hashing.index(token.expose())).into()),
+        ("token_hash", whole_value(row).map(|token| hashing.index(token.expose())).into()),
         ("token_group", row.token_group.as_deref().into()),
         ("value_status", row.value_status.as_str().into()),
         ("source", row.source.as_str().into()),
@@ -251,7 +251,7 @@ fn columns(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<[(&'s
 
 /// Returns the value when it is completely known. A mask may stand for any number of keys, so it is not a value
 /// that only one row may have.
-fn known(row: &TokenRow) -> Option<&Secret> {
+fn whole_value(row: &TokenRow) -> Option<&Secret> {
     row.token.as_ref().filter(|_| row.value_status == ValueStatus::Ready)
 }
 

@@ -198,7 +198,8 @@ struct ChannelAccount {
 }
 
 fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
-    let served: Vec<SupportedChannel> = rows.iter().filter_map(|row| served(kind, row, draft)).collect();
+    let served: Vec<SupportedChannel> =
+        rows.iter().filter_map(|row| supported_channel(kind, row, draft)).collect();
     let priorities = priorities(&served);
     // The models of each priority at which some channel has a weight: there, a weight of 0 means hardly ever.
     let weighted: HashSet<(&str, i64)> = served
@@ -262,7 +263,7 @@ fn priorities(channels: &[SupportedChannel]) -> HashMap<i64, i64> {
     (0..).zip(there.into_iter().rev()).map(here).collect()
 }
 
-fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<SupportedChannel<'a>> {
+fn supported_channel<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<SupportedChannel<'a>> {
     let id = row.int("id").unwrap_or(row.rowid);
     let name =
         row.text("name").and_then(|name| clipped(&name, 191)).unwrap_or_else(|| format!("channel {id}"));

@@ -52,7 +52,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_UNIT_UPDATE)?;
     let id = unit_id(&request)?;
-    let name = fields.text("name")?.map(named).transpose()?;
+    let name = fields.text("name")?.map(unit_name).transpose()?;
     let refused = || Invalid::field("strategy", "round_robin/stick_until_unavailable");
     let strategy = match fields.get("strategy") {
         None => None,
@@ -105,7 +105,7 @@ async fn new_unit(store: &Store, fields: &Fields) -> Result<NewUnit> {
     if ids.len() < 2 {
         return Err(refused("requires at least 2 accounts"));
     }
-    let name = named(fields.text("name")?.unwrap_or_default())?;
+    let name = unit_name(fields.text("name")?.unwrap_or_default())?;
     let strategy = match fields.get("strategy") {
         None | Some(Value::Null) => UnitStrategy::default(),
         Some(value) => value
@@ -135,7 +135,7 @@ async fn new_unit(store: &Store, fields: &Fields) -> Result<NewUnit> {
     Ok(NewUnit { site_id, provider, name, strategy, account_ids: ids })
 }
 
-fn named(name: &str) -> Result<String> {
+fn unit_name(name: &str) -> Result<String> {
     let name = name.trim();
     match name.chars().count() {
         0 => Err(refused("name is required")),

@@ -53,9 +53,9 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/settings/maintenance/factory-reset", "Forget everything").takes(&RESET).gives(Of(&DONE)),
 ];
 
-pub static RUNTIME_CHANGE: Object = Object::listed("RuntimeSettingsChange", sent_settings);
+pub static RUNTIME_CHANGE: Object = Object::listed("RuntimeSettingsChange", accepted_settings);
 
-static SHOWN: Object = Object::listed("ShownSettings", shown_settings);
+static SHOWN: Object = Object::listed("ShownSettings", returned_settings);
 
 const DIALECT: Shape = OneOf(&["sqlite", "mysql", "postgres"]);
 
@@ -106,24 +106,24 @@ static RUNTIME: Object = Object::with(
 static RUNTIME_SAVED: Object = Object::with("RuntimeSettingsSaved", &[&MESSAGE, &RUNTIME], &[]);
 
 /// Returns the settings that may be sent: all those in the table, under each of their names.
-fn sent_settings() -> Members {
+fn accepted_settings() -> Members {
     let names = |setting: &'static Setting| {
         let names = std::iter::once(setting.field).chain(setting.alias);
-        names.map(|name| (name.to_owned(), may(name, sent(setting.rule))))
+        names.map(|name| (name.to_owned(), may(name, input_shape(setting.rule))))
     };
     SETTINGS.iter().flat_map(names).collect()
 }
 
-fn shown_settings() -> Members {
+fn returned_settings() -> Members {
     let shown = |setting: &'static Setting| match setting.rule {
         Rule::Secret | Rule::ProxyToken => (format!("{}Masked", setting.field), has(setting.field, Text)),
-        rule => (setting.field.to_owned(), has(setting.field, held(rule))),
+        rule => (setting.field.to_owned(), has(setting.field, output_shape(rule))),
     };
     SETTINGS.iter().map(shown).collect()
 }
 
 /// Returns the type that a rule accepts. Numbers may come as text.
-fn sent(rule: Rule) -> Shape {
+fn input_shape(rule: Rule) -> Shape {
     match rule {
         Rule::Integer(..) | Rule::CooldownCap | Rule::UnitCost | Rule::Amount => Either(&[Number, Text]),
         Rule::Words | Rule::Networks => Either(&[List(&Text), Text]),
@@ -131,12 +131,12 @@ fn sent(rule: Rule) -> Shape {
         Rule::CodexHeaders => Of(&CODEX_HEADERS_CHANGE),
         // Entries that are not numbers are dropped.
         Rule::Weights => Map(&Any),
-        rule => held(rule),
+        rule => output_shape(rule),
     }
 }
 
 /// Returns the type of a value that a rule has read.
-fn held(rule: Rule) -> Shape {
+fn output_shape(rule: Rule) -> Shape {
     match rule {
         Rule::Flag => Boolean,
         Rule::Integer(..) => Integer,

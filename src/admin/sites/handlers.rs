@@ -157,7 +157,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         initialization_preset_id: preset.map(|preset| preset.id.to_owned()),
         endpoints: input.endpoints.unwrap_or_default(),
     };
-    let id = sites::insert(&admin.core.store, site).await.map_err(taken)?;
+    let id = sites::insert(&admin.core.store, site).await.map_err(address_conflict)?;
     // A reset that is counted only after this check deletes the site with everything else.
     if admin.core.resets() != resets {
         sites::delete(&admin.core.store, id).await?;
@@ -179,7 +179,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let moved = match sites::update(&admin.core.store, id, patch).await {
         Ok(moved) => moved,
         Err(store::Error::NotFound) => return Err(AdminError::not_found("Site")),
-        Err(error) => return Err(taken(error)),
+        Err(error) => return Err(address_conflict(error)),
     };
     if let Some(status) = moved {
         events::insert(&admin.core.store, status_event(&before, status)).await?;
@@ -231,7 +231,7 @@ pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
 }
 
 /// Converts a refusal of the unique index to the message that clients know.
-fn taken(error: store::Error) -> AdminError {
+fn address_conflict(error: store::Error) -> AdminError {
     match error {
         store::Error::Conflict(_) => AdminError::conflict("A site with this platform and URL already exists"),
         other => other.into(),

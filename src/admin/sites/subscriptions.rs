@@ -8,7 +8,7 @@ use crate::time::{self, iso};
 
 /// Summarises the `extraConfig` texts of one site's accounts; `null` if none has subscriptions.
 pub fn summary<'a>(extras: impl IntoIterator<Item = &'a str>) -> Value {
-    let kept: Vec<Value> = extras.into_iter().filter_map(kept).collect();
+    let kept: Vec<Value> = extras.into_iter().filter_map(stored_summary).collect();
     if kept.is_empty() {
         return Value::Null;
     }
@@ -44,7 +44,7 @@ pub fn summary<'a>(extras: impl IntoIterator<Item = &'a str>) -> Value {
     })
 }
 
-fn kept(extra: &str) -> Option<Value> {
+fn stored_summary(extra: &str) -> Option<Value> {
     let mut extra: Value = serde_json::from_str(extra).ok()?;
     extra.get_mut("sub2apiSubscription").map(Value::take).filter(Value::is_object)
 }

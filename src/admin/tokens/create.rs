@@ -71,7 +71,7 @@ async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput
     require_session(&account)?;
     let id = account.id;
     let mut session = Session::open(&jobs, site.clone(), account).await.map_err(bad_gateway)?;
-    let key = wanted(&input);
+    let key = requested_key(&input);
     let mut made = session.site_client().create_key(&jobs.core.client, &key).await;
     if session.is_renewed_after(&jobs, &mut made).await {
         made = session.site_client().create_key(&jobs.core.client, &key).await;
@@ -103,7 +103,7 @@ async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput
 }
 
 /// Builds the key that the site is asked to make.
-fn wanted(input: &CreateInput) -> NewSiteKey {
+fn requested_key(input: &CreateInput) -> NewSiteKey {
     let site_options = &input.site_options;
     let blank = NewSiteKey::default();
     NewSiteKey {

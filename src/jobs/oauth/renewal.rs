@@ -202,7 +202,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
 async fn commit(jobs: &Jobs, account: &AccountRow, grant: Grant) -> store::Result<()> {
     let store = &jobs.core.store;
     let tokens = RenewedTokens {
-        provider_data: merged(account, &grant),
+        provider_data: merged_provider_data(account, &grant),
         access_token: grant.access_token,
         refresh_token: grant.refresh_token,
         id_token: grant.id_token,
@@ -229,7 +229,7 @@ fn assumed_end(issued_at: Option<Millis>, expires_at: Millis, now: Millis) -> Op
 }
 
 /// Returns the account's `providerData` with that of a grant merged in; `None` when the grant has none.
-fn merged(account: &AccountRow, grant: &Grant) -> Option<Secret> {
+fn merged_provider_data(account: &AccountRow, grant: &Grant) -> Option<Secret> {
     if grant.provider_data.is_empty() {
         return None;
     }

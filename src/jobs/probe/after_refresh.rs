@@ -59,7 +59,7 @@ impl ProbeScope {
         })
     }
 
-    fn chosen<'m>(&self, models: &'m [String]) -> Vec<&'m String> {
+    fn models_to_probe<'m>(&self, models: &'m [String]) -> Vec<&'m String> {
         if self.models == ProbedModels::All {
             return models.iter().filter(|model| is_conversational(model)).collect();
         }
@@ -93,7 +93,7 @@ pub async fn run_seen(
     let settings = core.settings.load_full();
     let reached = site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
     let credential = credential_of(&core.store, account).await?;
-    let chosen = scope.chosen(models);
+    let chosen = scope.models_to_probe(models);
     seen(ProbeStep::Begins { known: models.len(), chosen: &chosen });
     let mut details = Vec::new();
     let mut unanswered = 0;
@@ -165,7 +165,7 @@ mod tests {
         let models = ["Embedding-1", "m-a", "M-B", "text-embedding-3"].map(str::to_owned);
         let chosen = |which, model: &str| {
             let scope = ProbeScope { models: which, model: model.to_owned(), threshold_ms: 0 };
-            scope.chosen(&models).into_iter().cloned().collect::<Vec<_>>()
+            scope.models_to_probe(&models).into_iter().cloned().collect::<Vec<_>>()
         };
         assert_eq!(chosen(ProbedModels::Single, "m-b"), ["M-B"]);
         assert_eq!(chosen(ProbedModels::Single, "unknown"), ["m-a"]);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(chosen(ProbedModels::Single, "embedding-1"), ["Embedding-1"]);
         assert_eq!(chosen(ProbedModels::All, "m-b"), ["m-a", "M-B"]);
         let any = ProbeScope { models: ProbedModels::Single, model: String::new(), threshold_ms: 0 };
-        assert_eq!(any.chosen(&models[3..]), [&models[3]]);
-        assert!(any.chosen(&[]).is_empty());
+        assert_eq!(any.models_to_probe(&models[3..]), [&models[3]]);
+        assert!(any.models_to_probe(&[]).is_empty());
     }
 }

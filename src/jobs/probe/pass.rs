@@ -89,10 +89,13 @@ async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &TaskProgr
 
 /// Whether the account can be probed: it exists and is active, at an active site.
 pub async fn is_probed(store: &Store, id: AccountId) -> store::Result<bool> {
-    Ok(chosen(store, Some(id)).await?.len() == 1)
+    Ok(accounts_to_probe(store, Some(id)).await?.len() == 1)
 }
 
-async fn chosen(store: &Store, only: Option<AccountId>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
+async fn accounts_to_probe(
+    store: &Store,
+    only: Option<AccountId>,
+) -> store::Result<Vec<(SiteRow, AccountRow)>> {
     let sites = sites::list(store).await?;
     let active = |id: SiteId| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
     let is_chosen =
@@ -106,7 +109,7 @@ async fn pass(
     progress: Option<&TaskProgress>,
 ) -> store::Result<(Vec<AccountProbed>, Summary)> {
     let mut results = Vec::new();
-    for (site, account) in chosen(&jobs.core.store, only).await? {
+    for (site, account) in accounts_to_probe(&jobs.core.store, only).await? {
         let result = probe_account(jobs, &site, &account).await;
         if let Some(progress) = progress {
             let name = account.username.as_deref().unwrap_or("(no name)");

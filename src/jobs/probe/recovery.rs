@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
     let snapshot = jobs.core.snapshot.load_full();
     let mut recovered = 0;
-    for (channel, model) in due(&snapshot, &jobs.probes.recovery, now_ms()) {
+    for (channel, model) in due_channels(&snapshot, &jobs.probes.recovery, now_ms()) {
         // An answer for another model of the credential may have ended the cooldown.
         if !is_candidate(&channel, now_ms()) {
             continue;
@@ -74,7 +74,7 @@ async fn end_cooldowns(jobs: &Jobs, snapshot: &Snapshot, channel: &Arc<Channel>)
 }
 
 /// Returns the channels and members of units to ask in their order, each with the model to ask for.
-fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channel>, String)> {
+fn due_channels(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channel>, String)> {
     let mut asked = lock(&recovery.asked);
     let cooling = snapshot.channels().flat_map(serving).filter(|channel| is_candidate(channel, now));
     let mut due: Vec<(Millis, Arc<Channel>, String)> = cooling
@@ -149,7 +149,7 @@ mod tests {
         let snapshot = fixture::snapshot(routes);
         let recovery = Recovery::default();
         let ask = |now| {
-            let due = due(&snapshot, &recovery, now);
+            let due = due_channels(&snapshot, &recovery, now);
             for (channel, _) in &due {
                 lock(&recovery.asked).insert(channel.key(), now);
             }
@@ -206,7 +206,7 @@ mod tests {
         for channel in snapshot.channels() {
             let _ = channel.live.record_failure(now, now + 600_000);
         }
-        assert_eq!(due(&snapshot, &jobs.probes.recovery, now).len(), 2);
+        assert_eq!(due_channels(&snapshot, &jobs.probes.recovery, now).len(), 2);
         sweep(jobs.clone()).await.expect("a pass");
         assert_eq!(count.load(Ordering::Relaxed), 1);
         assert!(snapshot.channels().all(|channel| !channel.live.is_cooling(now_ms())));

@@ -218,7 +218,7 @@ struct Label<'n> {
 impl<'n> Label<'n> {
     fn of(name: &'n str, group: Option<&str>) -> Self {
         let name = name.trim();
-        Self { name, group: given(group).or_else(|| group_of_name(name)) }
+        Self { name, group: group_name(group).or_else(|| group_of_name(name)) }
     }
 
     fn is_of(&self, row: &TokenRow) -> bool {
@@ -349,7 +349,7 @@ pub fn mask_fits(mask: &str, key: &str) -> bool {
     KeyMask::of(bare_key(mask)).is_some_and(|mask| mask.fits(bare_key(key)))
 }
 
-fn given(group: Option<&str>) -> Option<String> {
+fn group_name(group: Option<&str>) -> Option<String> {
     group.map(str::trim).filter(|group| !group.is_empty()).map(str::to_owned)
 }
 

@@ -118,7 +118,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncO
             return Ok(Some(SyncOutcome { status: SyncStatus::Failed, reason, message, ..outcome }));
         }
     };
-    merged(&jobs.core, &before, (keys, account.platform_user_id), outcome).await.map(Some)
+    merge(&jobs.core, &before, (keys, account.platform_user_id), outcome).await.map(Some)
 }
 
 /// Syncs one of many accounts; one that is an API key itself leaves no event.
@@ -183,7 +183,7 @@ async fn listed(
 }
 
 /// Merges the keys of a user into the rows of the account, which were as in `before` when the site was asked.
-async fn merged(
+async fn merge(
     core: &Core,
     before: &TokenSet,
     (mut keys, user_id): (Vec<ListedKey>, Option<i64>),

@@ -111,7 +111,7 @@ impl Derivation {
         connection: &mut dyn Connection,
         options: &StoreOptions,
     ) -> Result<Sealer, OpenError> {
-        let kek = joined(self.kek)?;
+        let kek = derived_key(self.kek)?;
         let rows = rows(connection)?;
         let mut changes = if self.is_new { vec![store_kdf(&self.kdf)?] } else { Vec::new() };
         let opened = match open(&kek, &self.kdf, &rows, options)? {
@@ -146,7 +146,7 @@ impl Derivation {
         connection: &mut dyn Connection,
         options: &StoreOptions,
     ) -> Result<Sealer, OpenError> {
-        let kek = joined(self.kek)?;
+        let kek = derived_key(self.kek)?;
         let rows = rows(connection)?;
         let formerly =
             |secret: &String| self.kdf.derive(secret).and_then(|former| unwrap_all(&former, &rows));
@@ -168,7 +168,7 @@ impl Derivation {
     }
 }
 
-fn joined(kek: JoinHandle<Option<LessSafeKey>>) -> Result<LessSafeKey, OpenError> {
+fn derived_key(kek: JoinHandle<Option<LessSafeKey>>) -> Result<LessSafeKey, OpenError> {
     let failed = || OpenError::Unusable("cannot derive the key of the stored credentials".into());
     kek.join().ok().flatten().ok_or_else(failed)
 }
@@ -189,7 +189,7 @@ pub(in crate::store) struct FirstKeys {
 impl FirstKeys {
     /// Waits for the derivation, and commits the keys and the derivation's parameters.
     pub(in crate::store) fn store(self, connection: &mut dyn Connection) -> Result<(), OpenError> {
-        let kek = joined(self.derivation.kek)?;
+        let kek = derived_key(self.derivation.kek)?;
         let mut changes = vec![store_kdf(&self.derivation.kdf)?];
         changes.extend(insert(&kek, FIRST_ID, &self.raw)?);
         connection.apply(&changes, &[])?;

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::create_session::create_session;
-use super::created::{CreatedView, guess_user_id};
+use super::created::{CreatedView, setup_task};
 use super::handlers::find;
 use super::input::{CreateInput, WHOLE_CREDENTIAL};
 use super::schema;
@@ -36,7 +36,7 @@ use crate::routing::Site;
 use crate::store::Store;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::{self, Secret, sites};
-use crate::upstream::platforms::Identity;
+use crate::upstream::platforms::{Identity, user_id_of_name};
 
 /// The message of a response when a task follows.
 const QUEUED: &str = "The account is stored; its models and routes follow in the background";
@@ -115,7 +115,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
     let plan = Plan {
         site,
-        platform_user_id: input.platform_user_id.or_else(|| guess_user_id(input.username.as_deref())),
+        platform_user_id: input.platform_user_id.or_else(|| user_id_of_name(input.username.as_deref()?)),
         skip_model_fetch: input.skip_model_fetch,
     };
     match <[String; 1]>::try_from(input.credentials) {
@@ -124,7 +124,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
             let stored = input.api_token.as_deref().unwrap_or(&key);
             let created = store_key(&admin.core.store, &plan, stored, input.username, model_count).await?;
             admin.core.publish().await?;
-            answer_one(&admin.core.store, start_discovery(&admin.jobs, created, plan.skip_model_fetch)).await
+            answer_one(&admin.core.store, start_discovery(&admin.jobs, &plan, created)).await
         }
         Err(keys) => create_many(admin.jobs.clone(), plan, keys, input.username).await,
     }
@@ -155,14 +155,14 @@ async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response
             }
             let plan = Plan {
                 site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
-                platform_user_id: user_id.or_else(|| guess_user_id(username)),
+                platform_user_id: user_id.or_else(|| user_id_of_name(username?)),
                 skip_model_fetch: input.skip_model_fetch,
             };
             let key = input.api_token.as_ref().unwrap_or(credential);
             let created =
                 store_key(&jobs.core.store, &plan, key, input.username.clone(), models.len()).await?;
             jobs.core.publish().await?;
-            answer_one(&jobs.core.store, start_discovery(&jobs, created, plan.skip_model_fetch)).await
+            answer_one(&jobs.core.store, start_discovery(&jobs, &plan, created)).await
         }
         Identity::Session { user, api_token, .. } => {
             create_session(jobs, &site, input, user, api_token).await
@@ -203,19 +203,14 @@ async fn store_key(
     Ok(Created { id, model_count, job_id: None })
 }
 
-/// Starts the task that follows the creation of an account: it reads the models, then rebuilds the routes.
-fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
-    if skip {
+/// Starts the task that follows the creation of an account, unless the request wants no models: it reads the models, then
+/// rebuilds the routes.
+fn start_discovery(jobs: &Arc<Jobs>, plan: &Plan, created: Created) -> Created {
+    if plan.skip_model_fetch {
         return created;
     }
-    let id = created.id;
-    let spec = tasks::Spec {
-        kind: "account-init",
-        title: format!("Initialise account {id}"),
-        dedupe_key: Some(format!("account-init-{id}")),
-    };
-    let for_task = jobs.clone();
-    let started = jobs.tasks.start(spec, move |_progress| initialise(for_task, id));
+    let (id, for_task) = (created.id, jobs.clone());
+    let started = jobs.tasks.start(setup_task(id), move |_progress| initialise(for_task, id));
     Created { job_id: Some(started.id), ..created }
 }
 
@@ -274,7 +269,7 @@ async fn create_many(
         items.push(match result {
             Ok(created) => {
                 created_count += 1;
-                let created = start_discovery(&jobs, created, plan.skip_model_fetch);
+                let created = start_discovery(&jobs, &plan, created);
                 BatchItem::Created {
                     index,
                     id: created.id,
@@ -334,26 +329,4 @@ async fn verify_all(
     }
     verified.sort_by_key(|(index, _, _)| *index);
     Ok(verified.into_iter().map(|(_, key, result)| (key, result)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::admin::accounts::create::*;
-
-    #[test]
-    fn a_user_id_is_read_off_the_end_of_a_user_name() {
-        for (name, id) in [
-            ("linuxdo_12345", Some(12345)),
-            ("ann123", Some(123)),
-            ("ann12", None),
-            ("ann123456789", None),
-            ("123", Some(123)),
-            ("ann000", None),
-            ("ann", None),
-            ("", None),
-        ] {
-            assert_eq!(guess_user_id(Some(name)), id, "{name}");
-        }
-        assert_eq!(guess_user_id(None), None);
-    }
 }

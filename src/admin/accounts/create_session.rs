@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use super::created::{CreatedView, guess_user_id};
+use super::created::{CreatedView, setup_task};
 use super::handlers::find;
 use super::input::{CreateInput, WHOLE_CREDENTIAL};
 use super::view;
@@ -16,14 +16,14 @@ use crate::http::{self, Response};
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
-use crate::jobs::tasks::{self, Done};
+use crate::jobs::tasks::Done;
 use crate::key_mask::is_mask;
 use crate::platform::Platform;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::sites::SiteRow;
 use crate::store::tokens::TokenSource;
 use crate::store::{self, Secret};
-use crate::upstream::platforms::User;
+use crate::upstream::platforms::{User, user_id_of_name};
 
 /// The message of a response when the session is stored.
 const QUEUED: &str = "The account is stored; its tokens, balance, models and routes follow in the background";
@@ -41,7 +41,7 @@ pub async fn create_session(
     let key = given_key(input.api_token, found)?;
     let username_detected = input.username.is_none() && !user.username.is_empty();
     let username = input.username.or(Some(user.username).filter(|name| !name.is_empty()));
-    let guess = guess_user_id(username.as_deref());
+    let guess = username.as_deref().and_then(|name| user_id_of_name(name.trim()));
     let platform = Platform::parse(&site.platform);
     let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
     let rotation = Some(input.rotation).filter(|_| has_refresh).unwrap_or_default();
@@ -93,13 +93,8 @@ fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secr
 
 /// Starts the task that follows; returns its id.
 fn start_set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> String {
-    let spec = tasks::Spec {
-        kind: "account-init",
-        title: format!("Initialise account {id}"),
-        dedupe_key: Some(format!("account-init-{id}")),
-    };
     let for_task = jobs.clone();
-    let started = jobs.tasks.start(spec, move |_progress| async move {
+    let started = jobs.tasks.start(setup_task(id), move |_progress| async move {
         let done = set_up(&for_task, id, with_models).await;
         let result = serde_json::to_value(&done).map_err(|error| error.to_string())?;
         let tokens = done.token_sync.as_ref().map_or(0, |sync| sync.created + sync.updated);

@@ -1,8 +1,10 @@
-//! The response to the creation of an account, and the user id that a user name may end with.
+//! The response to the creation of an account, and the task that follows it.
 
 use serde::Serialize;
 
 use super::view::{AccountView, Capabilities};
+use crate::ids::AccountId;
+use crate::jobs::tasks;
 
 /// The response to the creation of one account: the account, what was detected, and the task that follows.
 #[derive(Serialize)]
@@ -24,12 +26,11 @@ pub struct CreatedView<'a> {
     pub message: Option<&'static str>,
 }
 
-/// Returns the user id that many sites put at the end of their user names: 3 to 8 digits.
-pub fn guess_user_id(username: Option<&str>) -> Option<i64> {
-    let name = username?.trim();
-    let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
-    if !(3..=8).contains(&digits.len()) {
-        return None;
+/// Describes the task that sets up a new account.
+pub fn setup_task(id: AccountId) -> tasks::Spec {
+    tasks::Spec {
+        kind: "account-init",
+        title: format!("Initialise account {id}"),
+        dedupe_key: Some(format!("account-init-{id}")),
     }
-    digits.parse().ok().filter(|&id| id > 0)
 }

@@ -115,6 +115,7 @@ mod tests {
             ("id_12", None),
             ("ada", None),
             ("u123", Some(123)),
+            ("123", Some(123)),
             ("n123456789", None),
             ("n000", None),
             ("", None),

@@ -49,7 +49,7 @@ pub struct Target<'a> {
 
 /// The decision about the tier of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TierVerdict {
     Kept,
     /// The tier is sent under this name.
     Renamed(&'static str),
@@ -68,20 +68,20 @@ impl TierRules {
     }
 
     /// Decides about the tier that a body names, if it names one.
-    pub fn judge(&self, body: &str, target: Target<'_>) -> Verdict {
+    pub fn judge(&self, body: &str, target: Target<'_>) -> TierVerdict {
         let Some(given) = json::member(body, "service_tier").filter(|tier| *tier != "null") else {
-            return Verdict::Kept;
+            return TierVerdict::Kept;
         };
-        let Some(tier) = json::string(given) else { return Verdict::LeftOut };
+        let Some(tier) = json::string(given) else { return TierVerdict::LeftOut };
         let renamed = tier == "fast";
         let tier = if renamed { "priority".to_owned() } else { tier };
-        let kept = if renamed { Verdict::Renamed("priority") } else { Verdict::Kept };
+        let kept = if renamed { TierVerdict::Renamed("priority") } else { TierVerdict::Kept };
         match self.0.iter().find(|rule| rule.concerns(&tier, target)).map(|rule| rule.action) {
             Some(Action::Pass) => kept,
-            Some(Action::Filter) => Verdict::LeftOut,
-            Some(Action::Block) => Verdict::Blocked(tier),
+            Some(Action::Filter) => TierVerdict::LeftOut,
+            Some(Action::Block) => TierVerdict::Blocked(tier),
             None if target.is_vendor || KNOWN.contains(&tier.as_str()) => kept,
-            None => Verdict::LeftOut,
+            None => TierVerdict::LeftOut,
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     const TARGET: Target<'_> =
         Target { platform: "new-api", is_vendor: false, models: ["up-1", "GPT-x"], account_type: "apikey" };
 
-    fn judged(rules: &Value, tier: &Value, target: Target<'_>) -> Verdict {
+    fn judged(rules: &Value, tier: &Value, target: Target<'_>) -> TierVerdict {
         let body = json!({"model": "m", "service_tier": tier}).to_string();
         TierRules::read(rules).expect("good rules").judge(&body, target)
     }
@@ -142,37 +142,37 @@ mod tests {
     fn without_rules_a_tier_nobody_knows_is_for_the_vendor_alone() {
         let vendor = Target { is_vendor: true, ..TARGET };
         for (tier, elsewhere, at_the_vendor) in [
-            (json!("fast"), Verdict::Renamed("priority"), Verdict::Renamed("priority")),
-            (json!("flex"), Verdict::Kept, Verdict::Kept),
-            (json!("scale"), Verdict::LeftOut, Verdict::Kept),
-            (json!(null), Verdict::Kept, Verdict::Kept),
-            (json!(5), Verdict::LeftOut, Verdict::LeftOut),
+            (json!("fast"), TierVerdict::Renamed("priority"), TierVerdict::Renamed("priority")),
+            (json!("flex"), TierVerdict::Kept, TierVerdict::Kept),
+            (json!("scale"), TierVerdict::LeftOut, TierVerdict::Kept),
+            (json!(null), TierVerdict::Kept, TierVerdict::Kept),
+            (json!(5), TierVerdict::LeftOut, TierVerdict::LeftOut),
         ] {
             assert_eq!(judged(&json!([]), &tier, TARGET), elsewhere, "{tier}");
             assert_eq!(judged(&json!([]), &tier, vendor), at_the_vendor, "{tier}");
         }
-        assert_eq!(TierRules::default().judge("{}", TARGET), Verdict::Kept);
+        assert_eq!(TierRules::default().judge("{}", TARGET), TierVerdict::Kept);
     }
 
     #[test]
     fn the_first_rule_that_fits_decides() {
-        let blocked = || Verdict::Blocked("priority".to_owned());
+        let blocked = || TierVerdict::Blocked("priority".to_owned());
         for (rules, verdict) in [
             (json!([{"action": "block", "tiers": ["priority"]}]), blocked()),
             (json!({"rules": [{"action": "Block", "tiers": ["*"]}]}), blocked()),
-            (json!([{"action": "filter", "models": ["gpt-x"]}, {"action": "block"}]), Verdict::LeftOut),
+            (json!([{"action": "filter", "models": ["gpt-x"]}, {"action": "block"}]), TierVerdict::LeftOut),
             (
                 json!([{"action": "pass", "platforms": ["new-api"]}, {"action": "block"}]),
-                Verdict::Renamed("priority"),
+                TierVerdict::Renamed("priority"),
             ),
-            (json!([{"action": "block", "models": ["gpt-*"]}]), Verdict::Renamed("priority")),
-            (json!([{"action": "block", "tiers": ["flex"]}]), Verdict::Renamed("priority")),
-            (json!([{"action": "block", "accountTypes": ["session"]}]), Verdict::Renamed("priority")),
+            (json!([{"action": "block", "models": ["gpt-*"]}]), TierVerdict::Renamed("priority")),
+            (json!([{"action": "block", "tiers": ["flex"]}]), TierVerdict::Renamed("priority")),
+            (json!([{"action": "block", "accountTypes": ["session"]}]), TierVerdict::Renamed("priority")),
         ] {
             assert_eq!(judged(&rules, &json!("fast"), TARGET), verdict, "{rules}");
         }
         let passed = json!([{"action": "pass", "tiers": ["scale"]}]);
-        assert_eq!(judged(&passed, &json!("scale"), TARGET), Verdict::Kept);
+        assert_eq!(judged(&passed, &json!("scale"), TARGET), TierVerdict::Kept);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::LoginInput;
 use super::schema;
-use super::verdict::Verdict;
+use super::verdict::CredentialVerdict;
 use super::view;
 use crate::admin::Admin;
 use crate::admin::errors::{Result, failure};
@@ -50,8 +50,8 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         Ok(logged_in) => logged_in,
         Err(error) => {
             let mut flags = Map::new();
-            let message = match Verdict::of_kind(error.kind) {
-                Some(verdict @ Verdict::ShieldBlocked) => {
+            let message = match CredentialVerdict::of_kind(error.kind) {
+                Some(verdict @ CredentialVerdict::ShieldBlocked) => {
                     flags.insert(verdict.flag().to_owned(), true.into());
                     format!("{}: {}", verdict.advice(), error.message)
                 }

@@ -6,15 +6,15 @@ use crate::upstream::platforms::SiteErrorKind;
 
 /// A refusal that the operator can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CredentialVerdict {
     NeedsUserId,
     InvalidUserId,
     ShieldBlocked,
 }
 
-// === impl Verdict ===
+// === impl CredentialVerdict ===
 
-impl Verdict {
+impl CredentialVerdict {
     /// Classifies a refusal by its text; `has_user_id` says whether the caller gave a user id. Returns `None` if the
     /// text has none of these meanings.
     pub fn of(text: &str, has_user_id: bool) -> Option<Self> {
@@ -60,22 +60,22 @@ mod tests {
     #[test]
     fn the_first_meaning_that_fits_wins() {
         for (text, has_user_id, verdict) in [
-            ("New-Api-User mismatch", false, Some(Verdict::InvalidUserId)),
-            ("user id does not match the token", true, Some(Verdict::InvalidUserId)),
-            ("invalid user id", true, Some(Verdict::InvalidUserId)),
-            ("New-Api-User \u{4e0d}\u{5339}\u{914d}", false, Some(Verdict::InvalidUserId)),
-            ("missing New-Api-User header", true, Some(Verdict::NeedsUserId)),
-            ("\u{672a}\u{63d0}\u{4f9b} New-Api-User", false, Some(Verdict::NeedsUserId)),
-            ("New-Api-User not provided", true, Some(Verdict::NeedsUserId)),
-            ("check the user id", false, Some(Verdict::NeedsUserId)),
-            ("check the user id", true, Some(Verdict::InvalidUserId)),
-            ("<html><script>var arg1='00'</script></html>", false, Some(Verdict::ShieldBlocked)),
-            ("Captcha required", false, Some(Verdict::ShieldBlocked)),
+            ("New-Api-User mismatch", false, Some(CredentialVerdict::InvalidUserId)),
+            ("user id does not match the token", true, Some(CredentialVerdict::InvalidUserId)),
+            ("invalid user id", true, Some(CredentialVerdict::InvalidUserId)),
+            ("New-Api-User \u{4e0d}\u{5339}\u{914d}", false, Some(CredentialVerdict::InvalidUserId)),
+            ("missing New-Api-User header", true, Some(CredentialVerdict::NeedsUserId)),
+            ("\u{672a}\u{63d0}\u{4f9b} New-Api-User", false, Some(CredentialVerdict::NeedsUserId)),
+            ("New-Api-User not provided", true, Some(CredentialVerdict::NeedsUserId)),
+            ("check the user id", false, Some(CredentialVerdict::NeedsUserId)),
+            ("check the user id", true, Some(CredentialVerdict::InvalidUserId)),
+            ("<html><script>var arg1='00'</script></html>", false, Some(CredentialVerdict::ShieldBlocked)),
+            ("Captcha required", false, Some(CredentialVerdict::ShieldBlocked)),
             ("HTTP 401: invalid api key", false, None),
             ("connection refused", true, None),
             ("", false, None),
         ] {
-            assert_eq!(Verdict::of(text, has_user_id), verdict, "{text}");
+            assert_eq!(CredentialVerdict::of(text, has_user_id), verdict, "{text}");
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::input::VerifyInput;
 use super::schema;
-use super::verdict::Verdict;
+use super::verdict::CredentialVerdict;
 use crate::admin::Admin;
 use crate::admin::errors::{Result, failure};
 use crate::admin::input::Fields;
@@ -54,7 +54,7 @@ const SHOWN_MODELS: usize = 10;
 #[derive(Debug)]
 pub struct CredentialRefusal {
     pub message: String,
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<CredentialVerdict>,
     /// Whether the site answered and the credential was not proved; false if the site could not say.
     pub unverified: bool,
     /// Whether the site did not answer in time.
@@ -214,7 +214,7 @@ pub async fn identify(
 
 /// Builds the refusal for a failed call to a site.
 pub fn refusal_of(error: &SiteError) -> CredentialRefusal {
-    let verdict = Verdict::of_kind(error.kind);
+    let verdict = CredentialVerdict::of_kind(error.kind);
     let message = match verdict {
         Some(verdict) => format!("{}: {}", verdict.advice(), error.message),
         None => advised(&error.message),
@@ -245,14 +245,17 @@ async fn diagnosis(core: &Core, site_client: &SiteClient) -> Result<User, SiteEr
 /// Returns the reason that the site gives when asked for the user, else `refusal`.
 async fn diagnosed(core: &Core, site_client: &SiteClient, refusal: CredentialRefusal) -> CredentialRefusal {
     match diagnosis(core, site_client).await {
-        Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
+        Err(error) if CredentialVerdict::of_kind(error.kind).is_some() => refusal_of(&error),
         _ => refusal,
     }
 }
 
 fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> CredentialRefusal {
-    let verdict =
-        if error.is_shield { Some(Verdict::ShieldBlocked) } else { Verdict::of(&error.message, has_user_id) };
+    let verdict = if error.is_shield {
+        Some(CredentialVerdict::ShieldBlocked)
+    } else {
+        CredentialVerdict::of(&error.message, has_user_id)
+    };
     let message = match (verdict, error.kind) {
         (_, DiscoveryKind::Timeout) => return CredentialRefusal::late("list its models"),
         (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),
@@ -349,7 +352,7 @@ mod tests {
         let message = "HTTP 401: New-Api-User not provided";
         let error = DiscoveryError::new(DiscoveryKind::Unauthorized, message);
         let refusal = refusal_of_key(&error, false);
-        assert_eq!(refusal.verdict, Some(Verdict::NeedsUserId));
+        assert_eq!(refusal.verdict, Some(CredentialVerdict::NeedsUserId));
         assert!(refusal.message.contains("platformUserId"), "{}", refusal.message);
     }
 }

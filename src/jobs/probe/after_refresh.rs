@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::ask::{Trouble, probe};
 use super::result::{Detail, PostProbe};
 use super::target::credential;
-use super::verdict::{Verdict, is_conversational};
+use super::verdict::{ProbeVerdict, is_conversational};
 use crate::core::Core;
 use crate::routing::Credential;
 use crate::store;
@@ -106,8 +106,8 @@ pub async fn run_seen(
         unanswered = if probed.trouble == Some(Trouble::Unanswered) { unanswered + 1 } else { 0 };
         let is_slow = scope.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > scope.threshold_ms);
         let (status, reason) = match probed.verdict {
-            Verdict::Supported if is_slow => {
-                (Verdict::Unsupported, Some(format!("slower than {} ms", scope.threshold_ms)))
+            ProbeVerdict::Supported if is_slow => {
+                (ProbeVerdict::Unsupported, Some(format!("slower than {} ms", scope.threshold_ms)))
             }
             verdict => (verdict, probed.reason),
         };
@@ -116,7 +116,7 @@ pub async fn run_seen(
         details.push(detail);
     }
     let refused: Vec<&Detail> =
-        details.iter().filter(|detail| detail.status == Verdict::Unsupported).collect();
+        details.iter().filter(|detail| detail.status == ProbeVerdict::Unsupported).collect();
     if !refused.is_empty() {
         switch_off(&core.store, site, account, &refused).await?;
         refused.iter().for_each(|detail| seen(ProbeStep::SwitchedOff(&detail.model_name)));

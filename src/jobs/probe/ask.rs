@@ -11,7 +11,7 @@ use hyper::{Method, Request, Uri};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::verdict::{Verdict, judge};
+use super::verdict::{ProbeVerdict, judge};
 use crate::core::Core;
 use crate::dialect::{Dialect, errors};
 use crate::error_words::requests::wants_completion_limit;
@@ -29,7 +29,7 @@ const REASONING_TOKENS: u32 = 256;
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
-    pub verdict: Verdict,
+    pub verdict: ProbeVerdict,
     pub latency_ms: Option<i64>,
     /// Why the model got no real answer.
     pub trouble: Option<Trouble>,
@@ -63,7 +63,7 @@ impl Probed {
     /// Builds the result of a question that was not asked, or not answered.
     pub(super) fn unanswered(reason: impl Into<String>) -> Self {
         let reason = Some(reason.into());
-        Self { verdict: Verdict::Inconclusive, latency_ms: None, trouble: None, reason }
+        Self { verdict: ProbeVerdict::Inconclusive, latency_ms: None, trouble: None, reason }
     }
 
     fn failed(error: &FetchError) -> Self {
@@ -77,7 +77,7 @@ impl Probed {
             verdict,
             latency_ms: Some(latency_ms),
             trouble: (status == 429 || status >= 500).then_some(Trouble::Overloaded),
-            reason: (verdict != Verdict::Supported).then(|| {
+            reason: (verdict != ProbeVerdict::Supported).then(|| {
                 let error = errors::read(status, body);
                 if error.is_ours { error.message } else { format!("HTTP {status}: {}", error.message) }
             }),

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::ask::{Probed, probe};
 use super::busy::Probes;
 use super::target::{ProbeTarget, targets};
-use super::verdict::{Verdict, is_conversational};
+use super::verdict::{ProbeVerdict, is_conversational};
 use crate::core::Core;
 use crate::fence;
 use crate::ids::{AccountId, SiteId};
@@ -252,15 +252,15 @@ impl AccountProbed {
         probed: Probed,
     ) -> store::Result<()> {
         let available = match probed.verdict {
-            Verdict::Inconclusive => {
+            ProbeVerdict::Inconclusive => {
                 self.inconclusive += 1;
                 return Ok(());
             }
-            Verdict::Supported => {
+            ProbeVerdict::Supported => {
                 self.supported += 1;
                 true
             }
-            Verdict::Unsupported => {
+            ProbeVerdict::Unsupported => {
                 self.unsupported += 1;
                 false
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::ask::probe;
 use super::busy::Recovery;
-use super::verdict::{Verdict, is_conversational};
+use super::verdict::{ProbeVerdict, is_conversational};
 use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
 use crate::routing::{AccountStatus, Channel, CountersOf, Snapshot, serving};
@@ -39,7 +39,7 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
         let Some(credential) = &channel.credential else { continue };
         let probed = probe(&jobs.core, &channel.account.site, credential, &model, TIMEOUT).await;
         // A request may have ended the cooldown meanwhile.
-        if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
+        if probed.verdict == ProbeVerdict::Supported && channel.live.is_cooling(now_ms()) {
             end_cooldowns(&jobs, &snapshot, &channel).await?;
             let latency = probed.latency_ms.unwrap_or_default().unsigned_abs();
             channel.account.site.health.succeed(&model, latency, now_ms());

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::verdict::Verdict;
+use super::verdict::ProbeVerdict;
 use crate::store::sites::ProbedModels;
 
 /// The result of a probe after a refresh of one account.
@@ -19,7 +19,7 @@ pub struct PostProbe {
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
     pub model_name: String,
-    pub status: Verdict,
+    pub status: ProbeVerdict,
     pub latency_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -9,7 +9,7 @@ use crate::error_words::denies_model;
 /// The finding about a model after a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ProbeVerdict {
     Supported,
     Unsupported,
     /// The answer says nothing about the model: what was known before stays.
@@ -45,11 +45,11 @@ pub fn is_conversational(model: &str) -> bool {
 }
 
 /// Returns the verdict of an answer to a question in this dialect.
-pub fn judge(dialect: Dialect, status: u16, body: &[u8]) -> Verdict {
+pub fn judge(dialect: Dialect, status: u16, body: &[u8]) -> ProbeVerdict {
     match status {
-        200..=299 if is_answer(dialect, body) => Verdict::Supported,
-        400 | 403 | 404 | 422 if is_about_the_model(status, body) => Verdict::Unsupported,
-        _ => Verdict::Inconclusive,
+        200..=299 if is_answer(dialect, body) => ProbeVerdict::Supported,
+        400 | 403 | 404 | 422 if is_about_the_model(status, body) => ProbeVerdict::Unsupported,
+        _ => ProbeVerdict::Inconclusive,
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn only_a_definite_answer_is_a_verdict() {
-        use Verdict::{Inconclusive, Supported, Unsupported};
+        use ProbeVerdict::{Inconclusive, Supported, Unsupported};
         for (status, body, verdict) in [
             (200, r#"{"choices":[{"message":{"content":""}}]}"#, Supported),
             (201, r#"{"choices":[{"message":{"content":"Hi"}}],"error":null}"#, Supported),

@@ -9,7 +9,7 @@ use memchr::memmem;
 use crate::dialect::canonical::{ConversionError, ReplyContext, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::payload_rules::PayloadRules;
-use crate::dialect::service_tier::{self, TierRules, Verdict};
+use crate::dialect::service_tier::{self, TierRules, TierVerdict};
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, json, responses};
 use crate::platform::{BodyEdit, Platform};
@@ -105,10 +105,12 @@ pub(super) fn tiered(
         account_type: to.account_type,
     };
     match to.tiers.judge(body, target) {
-        Verdict::Kept => Ok(None),
-        Verdict::Renamed(tier) => Ok(Some(edit(body, &[(TIER, &quoted(tier))], &[]).into_owned())),
-        Verdict::LeftOut => Ok(Some(edit(body, &[], &[TIER]).into_owned())),
-        Verdict::Blocked(tier) => Err(ConversionError::invalid(TIER, &format!("{tier} is not allowed here"))),
+        TierVerdict::Kept => Ok(None),
+        TierVerdict::Renamed(tier) => Ok(Some(edit(body, &[(TIER, &quoted(tier))], &[]).into_owned())),
+        TierVerdict::LeftOut => Ok(Some(edit(body, &[], &[TIER]).into_owned())),
+        TierVerdict::Blocked(tier) => {
+            Err(ConversionError::invalid(TIER, &format!("{tier} is not allowed here")))
+        }
     }
 }
 

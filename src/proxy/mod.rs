@@ -44,7 +44,7 @@
 //! | `call_signatures` | signatures of tool calls that clients cannot carry |
 //! | `key` | the limits of the key that a call is made with; what its holder is told about usage |
 //! | `held_body`, `tail` | a body that is read up to a limit; the end of an answer that is too long to be held |
-//! | `cost` | what an answer cost |
+//! | `cost`, `token_count` | what an answer cost; an estimate of tokens where no upstream counts them |
 //! | `trace` | the debug trace of a call, without secrets |
 //! | `alerts` | alerts to the operator |
 //! | `resource_upstream`, `download` | a resource kept by an upstream, asked for at the account that made it; its bytes |
@@ -99,6 +99,7 @@ mod session;
 mod socket_opener;
 mod state;
 mod tail;
+mod token_count;
 mod trace;
 mod upstream_socket;
 mod videos;

@@ -9,12 +9,9 @@ use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::StatusCode;
-use hyper::header::HeaderValue;
 
 use crate::core::Core;
 use crate::dialect::canonical::ConversionError;
-use crate::dialect::estimate::estimate_tokens;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, responses};
 use crate::http::{Request, Response};
@@ -35,7 +32,6 @@ use super::call::{Call, Head};
 use super::client::Family;
 use super::client_answer::ClientAnswer;
 use super::failure::Failure;
-use super::headers;
 use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
 use super::realtime::Opening;
@@ -45,6 +41,7 @@ use super::relay::{own_usage, renamed};
 use super::reply::{ErrorShape, forbid_retry};
 use super::responses::{owners, previous};
 use super::retry::dialect_order::is_served;
+use super::token_count;
 use super::trace::choice::trace_of;
 
 /// Reads the body of a call and serves it.
@@ -137,7 +134,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         response = own_usage::left_out(response);
     }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
-        let estimate = || estimated_count(call.shape, &call.body);
+        let estimate = || token_count::estimated(call.shape, &call.body);
         response = proxy.conversions.read_through(call.body.len(), estimate).await;
     }
     mem::take(&mut call.trace).response_sent(response)
@@ -157,24 +154,6 @@ fn orphaned_output(call: &Call) -> Option<Response> {
         }
         _ => None,
     }
-}
-
-/// Builds an answer with an estimated token count, marked by a header. Coding clients count all the time and expect a
-/// number, also where no upstream counts.
-fn estimated_count(shape: ErrorShape, body: &Bytes) -> Response {
-    let text = std::str::from_utf8(body).unwrap_or_default();
-    let tokens = Node::parse(text).map_or(0, |body| estimate_tokens(&body));
-    let body = Bytes::from(match shape.dialect {
-        Dialect::Gemini => format!("{{\"totalTokens\":{tokens}}}"),
-        Dialect::Responses => {
-            format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{tokens}}}")
-        }
-        _ => format!("{{\"input_tokens\":{tokens}}}"),
-    });
-    let mut response = crate::http::json_bytes(StatusCode::OK, body);
-    response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
-    headers::request_id(shape.dialect, shape.id, response.headers_mut());
-    response
 }
 
 /// Opens a socket for a client at the first channel that has one; returns a refusal if none has.

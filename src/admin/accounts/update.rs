@@ -22,7 +22,7 @@ use super::view;
 use super::view::parse_extra;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, Patch};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
@@ -57,6 +57,7 @@ struct Change {
     may_recover: bool,
     /// Whether the account is expired and got a new session.
     renews_session: bool,
+    /// Whether the account gets another status than it had.
     moves_status: bool,
 }
 
@@ -68,12 +69,14 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     if change.adopts.is_some() {
         adopt_key(&admin.core, id, change.adopts.as_ref(), TokenSource::Manual).await.map_err(refused)?;
     }
-    if matches!(change.patch.access_token, Some(Some(_))) {
+    let has_new = |secret: &Patch<Secret>| matches!(secret, Some(Some(_)));
+    let (has_new_key, has_new_session) =
+        (has_new(&change.patch.api_token), has_new(&change.patch.access_token));
+    if has_new_session {
         admin.jobs.renewals.forget(id);
     }
     admin.core.publish().await?;
-    let is_given = |secret: &Option<Option<Secret>>| matches!(secret, Some(Some(_)));
-    if is_given(&change.patch.api_token) || is_given(&change.patch.access_token) {
+    if has_new_key || has_new_session {
         clear_cooldowns(&admin.core, id).await;
     }
     if change.renews_session
@@ -81,7 +84,14 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     {
         log::warn!("account {id} stays expired: {}", refusal.message());
     }
-    // An account that stays expired keeps its models and channels unchanged.
+    refresh_models(&admin, id, &change).await?;
+    let account = find(&admin.core.store, id).await?;
+    Ok(http::json(StatusCode::OK, &view::AccountView::of(&account)))
+}
+
+/// Reads the models again and rebuilds the routes, as far as the change asks for it. An account that stays expired keeps
+/// its models and channels unchanged.
+async fn refresh_models(admin: &Admin, id: AccountId, change: &Change) -> Result<()> {
     let is_proved = !change.may_recover || (change.refreshes_models && recovers(&admin.core, id).await?);
     let is_switched_on = change.moves_status && change.patch.status == Some(AccountStatus::Active);
     // The models of an account that was added disabled were never read.
@@ -92,8 +102,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     if is_proved && (change.refreshes_models || change.moves_status) {
         rebuild_best_effort(&admin.jobs, Scope::of_accounts([id])).await;
     }
-    let account = find(&admin.core.store, id).await?;
-    Ok(http::json(StatusCode::OK, &view::AccountView::of(&account)))
+    Ok(())
 }
 
 /// Stores the update on top of the account as it is at that moment, because others change `extraConfig` too.

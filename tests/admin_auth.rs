@@ -107,6 +107,23 @@ fn a_trusted_proxy_may_say_who_is_calling() {
 }
 
 #[test]
+fn no_byte_that_a_client_sends_hides_the_address_that_its_proxy_adds() {
+    let gateway = Gateway::with(&[("ADMIN_IP_ALLOWLIST", "127.0.0.1")]);
+    for (forwarded, status) in [
+        (&b"127.0.0.1"[..], 200),
+        (b"198.51.100.1", 403),
+        (b"\xff, 198.51.100.1", 403),
+        (b"\xc3\xa9\r\nx-forwarded-for: 198.51.100.1", 403),
+        (b"\xff, 127.0.0.1", 200),
+    ] {
+        let head = format!("GET /api/sites HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {ADMIN_TOKEN}\r\n");
+        let ask = [head.as_bytes(), b"x-forwarded-for: ", forwarded, b"\r\n\r\n"].concat();
+        let answer = gateway.anyone().connect().exchange(&ask);
+        assert_eq!(answer.status, status, "{}", forwarded.escape_ascii());
+    }
+}
+
+#[test]
 fn an_address_said_by_a_stranger_does_not_count() {
     let gateway = Gateway::with(&[("ADMIN_IP_ALLOWLIST", "127.0.0.1"), ("TRUSTED_PROXIES", "10.0.0.0/8")]);
     let ask = Request::new("GET", "/api/sites").header("x-forwarded-for", "198.51.100.1");

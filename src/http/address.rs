@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hyper::HeaderMap;
-use hyper::header::HeaderName;
+use hyper::header::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 
 use crate::networks;
@@ -18,15 +18,12 @@ pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
         return peer;
     }
     let mut client = peer;
-    let entries: Vec<&str> = headers
-        .get_all(X_FORWARDED_FOR)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .collect();
+    // In bytes: a client can send any, and a proxy appends its address to what the client sent.
+    let lines = headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
+    let entries: Vec<&[u8]> = lines.flat_map(|line| line.split(|byte| *byte == b',')).collect();
     for entry in entries.iter().rev() {
         // An entry that is not an address ends the chain: the entries to its left were not written by anyone we trust.
-        let Some(address) = parse_entry(entry) else { break };
+        let Some(address) = str::from_utf8(entry).ok().and_then(parse_entry) else { break };
         client = address;
         if !networks::contain(trusted, address) {
             break;
@@ -74,13 +71,14 @@ mod tests {
             ("127.0.0.1", Some("6.6.6.6, 1.1.1.1, 10.0.0.7"), "1.1.1.1"),
             ("127.0.0.1", Some("10.0.0.8, 10.0.0.7"), "10.0.0.8"),
             ("127.0.0.1", Some("1.1.1.1, unknown"), "127.0.0.1"),
+            ("127.0.0.1", Some("\u{e9}, 1.1.1.1"), "1.1.1.1"),
             ("::1", None, "127.0.0.1"),
             ("127.0.0.1", Some("[::1]:443"), "127.0.0.1"),
             ("::ffff:127.0.0.1", Some("[2001:db8::1]:443"), "2001:db8::1"),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(value) = forwarded {
-                headers.insert("x-forwarded-for", value.parse().unwrap());
+                headers.insert("x-forwarded-for", HeaderValue::from_bytes(value.as_bytes()).unwrap());
             }
             let found = client_ip(peer.parse().unwrap(), &headers, &trusted);
             assert_eq!(found, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");

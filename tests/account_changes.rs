@@ -183,3 +183,22 @@ fn trouble_with_a_session_is_told_and_not_the_refusal_of_a_guess() {
         }
     }
 }
+
+#[test]
+fn an_account_whose_models_were_never_read_is_asked_for_them_once_it_is_enabled() {
+    let (gateway, site, id) = with_site();
+    let key = format!("sk-{}", site.ada().keys[0].key);
+    let body = json!({"siteId": id, "accessToken": key, "credentialMode": "apikey", "skipModelFetch": true});
+    for (count, how) in [(1, "form"), (2, "batch")] {
+        let made = gateway.admin().post("/api/accounts", &body).expect(200);
+        let path = format!("/api/accounts/{}", made["id"]);
+        gateway.admin().put(&path, &json!({"status": "disabled"})).expect(200);
+        if how == "form" {
+            gateway.admin().put(&path, &json!({"status": "active"})).expect(200);
+        } else {
+            let batch = json!({"ids": [made["id"]], "action": "enable"});
+            gateway.admin().post("/api/accounts/batch", &batch).expect(200);
+        }
+        gateway.wait_for_channels(MODEL, count);
+    }
+}

@@ -138,14 +138,20 @@ pub async fn available_after<I: HasModels>(
 }
 
 /// Returns the accounts of these sites that have no discovered model.
-pub async fn undiscovered_accounts(store: &Store, sites: &[SiteId]) -> Result<Vec<AccountId>> {
-    let sql = |marks: &str| {
-        format!(
-            "SELECT a.id FROM accounts a WHERE a.site_id IN ({marks}) AND NOT EXISTS \
-             (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.is_manual = FALSE) ORDER BY a.id"
-        )
-    };
-    store.rows_of(sites, sql, |row| row.id()).await
+pub async fn undiscovered_at(store: &Store, sites: &[SiteId]) -> Result<Vec<AccountId>> {
+    store.rows_of(sites, |marks| undiscovered("site_id", marks), |row| row.id()).await
+}
+
+/// Returns those of these accounts that have no discovered model.
+pub async fn undiscovered_among(store: &Store, accounts: &[AccountId]) -> Result<Vec<AccountId>> {
+    store.rows_of(accounts, |marks| undiscovered("id", marks), |row| row.id()).await
+}
+
+fn undiscovered(column: &str, marks: &str) -> String {
+    format!(
+        "SELECT a.id FROM accounts a WHERE a.{column} IN ({marks}) AND NOT EXISTS \
+         (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.is_manual = FALSE) ORDER BY a.id"
+    )
 }
 
 /// Returns those of these tokens that have models.

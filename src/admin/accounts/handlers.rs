@@ -34,6 +34,7 @@ use crate::http::{self, Query, Request, Response};
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::balances::income;
+use crate::jobs::models::coverage::{Enabled, cover_undiscovered};
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
@@ -107,13 +108,16 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     };
     let scope = Scope::of_accounts_to_delete(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();
-    for id in ids {
+    for &id in &ids {
         result.add(id, apply(&admin.jobs, id, action).await);
     }
     admin.core.publish().await?;
     // A disabled account keeps its channels and their counters; eligibility skips them.
     if matches!(action, Action::Enable | Action::Delete) {
         rebuild_best_effort(&admin.jobs, scope).await;
+    }
+    if action == Action::Enable {
+        cover_undiscovered(&admin.jobs, Enabled::Accounts(ids));
     }
     Ok(result.into_response())
 }

@@ -11,7 +11,7 @@ use crate::admin::input::Fields;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{Request, Response};
 use crate::ids::SiteId;
-use crate::jobs::models::coverage::cover_undiscovered;
+use crate::jobs::models::coverage::{Enabled, cover_undiscovered};
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::events;
@@ -48,7 +48,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         rebuild_best_effort(&admin.jobs, scope).await;
     }
     if !enabled.is_empty() {
-        cover_undiscovered(&admin.jobs, enabled);
+        cover_undiscovered(&admin.jobs, Enabled::Sites(enabled));
     }
     Ok(result.into_response())
 }

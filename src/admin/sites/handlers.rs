@@ -24,7 +24,7 @@ use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
 use crate::http::{self, Request, Response};
 use crate::ids::SiteId;
-use crate::jobs::models::coverage::cover_undiscovered;
+use crate::jobs::models::coverage::{Enabled, cover_undiscovered};
 use crate::jobs::rebuild_scope::Scope;
 use crate::money::Usd;
 use crate::platform::Platform;
@@ -189,7 +189,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         rebuild_best_effort(&admin.jobs, Scope::of_sites(&admin.core.store, &[id]).await?).await;
     }
     if moved == Some(SiteStatus::Active) {
-        cover_undiscovered(&admin.jobs, vec![id]);
+        cover_undiscovered(&admin.jobs, Enabled::Sites(vec![id]));
     }
     Ok(http::json(StatusCode::OK, &SiteView::of(&find(&admin.core.store, id).await?)))
 }

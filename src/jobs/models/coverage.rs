@@ -62,16 +62,24 @@ pub async fn cover(jobs: &Arc<Jobs>, accounts: &[AccountId]) -> Coverage {
     Coverage { refresh, rebuild }
 }
 
-/// Covers the accounts of these sites that have no discovered models yet, in the background. Call it for sites that have
-/// become active: as long as a site is disabled, it is not asked.
-pub fn cover_undiscovered(jobs: &Arc<Jobs>, sites: Vec<SiteId>) {
+/// Sites or accounts that have become active. As long as one is disabled, it is not asked for models.
+pub enum Enabled {
+    Sites(Vec<SiteId>),
+    Accounts(Vec<AccountId>),
+}
+
+/// Covers the enabled accounts that have no discovered models yet, in the background.
+pub fn cover_undiscovered(jobs: &Arc<Jobs>, enabled: Enabled) {
     let owned = jobs.clone();
     jobs.core.background.spawn("the first model refresh of accounts", async move {
-        match availability::undiscovered_accounts(&owned.core.store, &sites).await {
+        let store = &owned.core.store;
+        let undiscovered = match enabled {
+            Enabled::Sites(sites) => availability::undiscovered_at(store, &sites).await,
+            Enabled::Accounts(accounts) => availability::undiscovered_among(store, &accounts).await,
+        };
+        match undiscovered {
             Ok(accounts) => drop(cover(&owned, &accounts).await),
-            Err(error) => {
-                log::warn!("the accounts without models of enabled sites could not be read: {error}")
-            }
+            Err(error) => log::warn!("the enabled accounts without models could not be read: {error}"),
         }
     });
 }

@@ -202,3 +202,17 @@ fn an_account_whose_models_were_never_read_is_asked_for_them_once_it_is_enabled(
         gateway.wait_for_channels(MODEL, count);
     }
 }
+
+#[test]
+fn an_expired_account_shows_what_its_site_said_of_the_session_last() {
+    let (gateway, site, id) = with_site();
+    let path = of_session(&gateway, &id, &site, "ada");
+    site.ada().token = "another".to_owned();
+    for time in ["the first time", "the second time"] {
+        let refused = gateway.admin().post(&format!("{path}/balance"), &json!({})).expect(400);
+        let shown = account(&gateway, &path);
+        assert_eq!(shown["status"], "expired", "{time}");
+        assert_eq!(shown["runtimeHealth"]["source"], "auth", "{time}");
+        assert_eq!(shown["runtimeHealth"]["reason"], refused["message"], "{time}");
+    }
+}

@@ -34,7 +34,10 @@ pub async fn note_failure(
 ) -> store::Result<()> {
     let message = advised(&error.message);
     let may_expire = matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy);
-    if error.kind != SiteErrorKind::Expired || !may_expire {
+    let is_over = error.kind == SiteErrorKind::Expired;
+    if !is_over || !may_expire {
+        // The list shows why an account is expired: what its site said of the session last.
+        let source = if is_over { HealthSource::Auth } else { source };
         let health = Health::now(HealthState::Unhealthy, &message, source);
         accounts::set_health(&core.store, account.id, &health).await?;
         return core.publish().await;

@@ -90,7 +90,7 @@ impl Service {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
         let origin = RequestOrigin::of(&head.headers);
-        let is_admin = is_admin_path(head.uri.path());
+        let is_admin = is_admin_path(head.uri.path()) || is_first_segment(head.uri.path(), "metrics");
         let closes = head.version == Version::HTTP_10
             || http::websocket::names(&head.headers, header::CONNECTION, "close");
         let method = head.method.clone();
@@ -302,8 +302,12 @@ impl Service {
 
 /// Whether a path is under `/api`, even if its first segment is percent-encoded.
 fn is_admin_path(path: &str) -> bool {
+    is_first_segment(path, "api")
+}
+
+fn is_first_segment(path: &str, name: &str) -> bool {
     let first = path.split('/').nth(1).unwrap_or_default();
-    percent_decode_str(first).eq(*b"api")
+    percent_decode_str(first).eq(name.bytes())
 }
 
 impl PeerService {

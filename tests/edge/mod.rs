@@ -390,6 +390,7 @@ fn pages_of_any_origin_may_read_the_proxy_and_only_its_own_the_admin_api() {
         (&gateway, "/api/sites", foreign, 401, None),
         (&gateway, "/%61pi/sites", foreign, 401, None),
         (&gateway, "/api/desktop/health", foreign, 200, None),
+        (&gateway, "/metrics", foreign, 401, None),
         (&gateway, "/api/sites", own.as_str(), 401, Some(own.as_str())),
         (&any, "/api/sites", foreign, 401, Some("*")),
         (&named, "/api/sites", foreign, 401, Some(foreign)),

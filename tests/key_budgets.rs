@@ -456,3 +456,21 @@ fn a_bad_budget_is_refused_with_what_is_wrong() {
     }
     assert_eq!(gateway.change_key(&item, &json!({"budgets": null}))["budgets"], json!(null));
 }
+
+#[test]
+fn what_was_used_in_a_month_counts_in_another_time_zone_too() {
+    let (mut gateway, _upstream) = world_in("Asia/Shanghai");
+    create(&gateway, json!([{"period": "month", "maxRequests": 9}, {"period": "week", "maxCost": 1}]));
+    gateway.with_token(KEY).chat(MODEL).expect(200);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let home = gateway.home().clone();
+    drop(gateway);
+    let gateway = Setup::default().with("TZ", "America/New_York").start_in(home);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
+    for budget in budgets(&gateway) {
+        assert_eq!(budget["used"]["requests"], 2, "{budget}");
+        let resets_at = budget["resetsAt"].as_str().expect("a time");
+        assert!(["T04:00:00.000Z", "T05:00:00.000Z"].iter().any(|midnight| resets_at.ends_with(midnight)));
+    }
+}

@@ -7,7 +7,8 @@
 //! | `total` | once | never |
 //!
 //! A local day has 23 to 25 hours where the clocks are changed; where midnight itself is skipped, the day begins with the
-//! first instant after it.
+//! first instant after it. Another `TZ` has other midnights: a week or month that was begun in one zone goes on in another
+//! one, with what was used in it.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -15,7 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Millis, local_day};
 
-const FIVE_HOURS: Millis = 5 * 60 * 60 * 1000;
+const HOUR: Millis = 60 * 60 * 1000;
+const FIVE_HOURS: Millis = 5 * HOUR;
+/// A stored week or month that began up to this long before one of the present time zone is the same one, begun in another
+/// zone: few zones differ by more, and no day is shorter.
+const ZONE_SHIFT: Millis = 22 * HOUR;
 
 /// The period of a budget, which is the length of its windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +63,7 @@ impl Period {
 
     /// Returns the end of a window that began at `start`; [`Millis::MAX`] if it never ends.
     pub fn end(self, start: Millis, zone: &TimeZone) -> Millis {
-        let first = || self.first_day(local_day(start, zone));
+        let first = || self.first_day(local_day(start.saturating_add(self.zone_shift()), zone));
         let next = match self {
             Self::FiveHours => return start.saturating_add(FIVE_HOURS),
             Self::Total => return Millis::MAX,
@@ -75,7 +80,15 @@ impl Period {
         match self {
             Self::FiveHours => start.saturating_sub(FIVE_HOURS) + 1,
             Self::Total => 0,
-            _ => start,
+            _ => start.saturating_sub(self.zone_shift()),
+        }
+    }
+
+    /// Returns by how much a stored window may have begun before the same one of another time zone.
+    fn zone_shift(self) -> Millis {
+        match self {
+            Self::Week | Self::Month => ZONE_SHIFT,
+            _ => 0,
         }
     }
 
@@ -158,9 +171,29 @@ mod tests {
             (Period::Day, now, false),
             (Period::FiveHours, now - FIVE_HOURS, true),
             (Period::FiveHours, now - FIVE_HOURS + 1, false),
+            (Period::Week, now - ZONE_SHIFT - 1, true),
+            (Period::Week, now - ZONE_SHIFT, false),
+            (Period::Month, now - ZONE_SHIFT, false),
             (Period::Total, 0, false),
         ] {
             assert_eq!(stored < period.over_before(now), over, "{period:?} {stored}");
+        }
+    }
+
+    #[test]
+    fn a_week_and_a_month_of_another_time_zone_end_where_they_do_in_this_one() {
+        let zone = TimeZone::get("Europe/Berlin").expect("a zone");
+        for (period, now, start, end) in [
+            // As in Shanghai, in Honolulu and in Berlin itself.
+            (Period::Month, "2026-11-20T08:00:00Z", "2026-10-31T16:00:00Z", "2026-11-30T23:00:00Z"),
+            (Period::Month, "2026-11-20T08:00:00Z", "2026-11-01T10:00:00Z", "2026-11-30T23:00:00Z"),
+            (Period::Month, "2026-11-20T08:00:00Z", "2026-10-31T23:00:00Z", "2026-11-30T23:00:00Z"),
+            (Period::Week, "2026-11-25T08:00:00Z", "2026-11-22T16:00:00Z", "2026-11-29T23:00:00Z"),
+            (Period::Week, "2026-11-25T08:00:00Z", "2026-11-23T10:00:00Z", "2026-11-29T23:00:00Z"),
+        ] {
+            let [now, start, end] = [now, start, end].map(|text| parse(text).expect("a time"));
+            assert_eq!(period.end(start, &zone), end, "{period:?} of {}", iso(start));
+            assert!(start >= period.over_before(period.start(now, &zone)), "{period:?} of {}", iso(start));
         }
     }
 

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::paths::CHAT;
 use crate::support::{
-    self, Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, seconds_ahead, wire,
+    self, Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, is_on_server,
+    seconds_ahead, wire,
 };
 
 /// Starts two sites: three successes on `alpha`, one failure on `beta` (the client's own mistake).
@@ -172,6 +173,22 @@ fn a_search_looks_within_each_tag_of_a_key() {
         ("%25", 0),
     ] {
         assert_eq!(items(&gateway, &format!("?search={search}")).len(), count, "{search}");
+    }
+}
+
+#[test]
+fn a_search_finds_letters_of_any_alphabet_in_either_case() {
+    if is_on_server() {
+        return;
+    }
+    let (gateway, _upstream) = Gateway::serving(&["Модель-ΑΣΑ"]);
+    let key = json!({"name": "Schlüssel ÄÖ", "key": "sk-of-a-team", "supportedModels": ["*"], "groupName": "École",
+        "tags": ["ÜBUNG"]});
+    gateway.add_key(&key).chat("Модель-ΑΣΑ").expect(200);
+    gateway.wait_for_logs(1);
+    for search in ["мОДЕЛЬ-ασα", "МОДЕЛЬ", "SCHLÜSSEL äö", "éCOLE", "übung"] {
+        let query: String = search.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(items(&gateway, &format!("?search={query}")).len(), 1, "{search}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Program, Relay, Site, Upstream};
+use crate::support::{Gateway, Program, Relay, Site, Upstream, is_on_server};
 
 #[test]
 fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
@@ -70,7 +70,7 @@ fn a_model_that_only_keys_of_an_expired_session_serve_is_found() {
 }
 
 #[test]
-fn a_text_is_found_as_it_was_typed_whatever_its_letters() {
+fn a_text_is_found_whatever_its_letters() {
     let gateway = Gateway::start();
     let (relay, upstream) = (Relay::start(&["m-a"]), Upstream::start(&["модель-Ж"]));
     let account = relay.account(&gateway, &relay.site(&gateway, "Älpha"), "ada");
@@ -78,15 +78,19 @@ fn a_text_is_found_as_it_was_typed_whatever_its_letters() {
     gateway.admin().post(&format!("/api/checkin/trigger/{}", account["id"]), &json!({})).expect(200);
     gateway.add("other", &upstream);
     gateway.client().chat("модель-Ж").expect(200);
-    for (query, kind) in [
+    let as_typed = [
         ("ÄÖ", "checkinLogs"),
         ("signed ÄÖ", "checkinLogs"),
         ("-Ж", "proxyLogs"),
         ("-ж", "models"),
         ("älpha", "sites"),
         ("ÄLPHA", "sites"),
-    ] {
+    ];
+    // PostgreSQL compares the letters of our columns byte by byte.
+    let in_another_case = [("äÖ 100%_X", "checkinLogs"), ("МОДЕЛЬ-ж", "proxyLogs")];
+    let more = if is_on_server() { &[] } else { &in_another_case[..] };
+    for (query, kind) in as_typed.iter().chain(more) {
         let found = gateway.admin().post("/api/search", &json!({"query": query})).expect(200);
-        assert_eq!(found[kind].as_array().map(Vec::len), Some(1), "{query}: {found}");
+        assert_eq!(found[*kind].as_array().map(Vec::len), Some(1), "{query}: {found}");
     }
 }

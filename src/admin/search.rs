@@ -95,7 +95,6 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
         }
         Some(ListedToken::found(token, account, segment(account), site))
     });
-    // SQLite lowers ASCII letters alone, so the others are sought as they were typed.
     let checkins = checkin_log::search(&core.store, query, most).await?;
     core.store.flush().await;
     Ok(json!({

@@ -87,8 +87,9 @@ impl NewCheckin {
 
 /// Returns the newest check-ins whose message contains a text, ignoring case.
 pub async fn search(store: &Store, text: &str, limit: i64) -> Result<Vec<CheckinRow>> {
-    let chosen = "WHERE LOWER(l.message) LIKE LOWER(?) ESCAPE '!' ";
-    select(store, chosen, vec![contains_pattern(text)], limit, 0).await
+    let lower = store.database().dialect().lower(text);
+    let chosen = format!("WHERE {lower}(l.message) LIKE {lower}(?) ESCAPE '!' ");
+    select(store, &chosen, vec![contains_pattern(text)], limit, 0).await
 }
 
 /// Returns check-ins, newest first; only those of one account when it is given.

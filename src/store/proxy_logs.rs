@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::log_sums::{Block, MODEL_SUMS, Parts, SITE_SUMS, SUMS, SumTable};
-use super::sql::{Fields, Row, Value, contains_pattern, list_contains_pattern};
+use super::sql::{Fields, Row, SqlDialect, Value, contains_pattern, list_contains_pattern};
 pub use super::telemetry::log_row::{ChargedUsage, LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
@@ -131,7 +131,7 @@ struct SplitRows {
 impl SplitQuery<'_> {
     async fn run(&self, store: &Store, parts: &Parts) -> Result<SplitRows> {
         let Self { filter, of_sums, grouped, of_rows } = self;
-        let (conditions, filter_args) = conditions(filter);
+        let (conditions, filter_args) = conditions(store.database().dialect(), filter);
         let mut summed = Vec::new();
         if let Some((in_range, mut args)) = parts.of_sums() {
             args.extend(filter_args.iter().cloned());
@@ -178,7 +178,7 @@ pub enum ClientOption {
 pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> Result<(Vec<LogItem>, i64)> {
     let blocks = blocks(store, filter).await?;
     let total = blocks.iter().map(|block| block.count).sum();
-    let (conditions, filter_args) = conditions(filter);
+    let (conditions, filter_args) = conditions(store.database().dialect(), filter);
     // The rows before the page are skipped by an index, or at least without reading the columns to show.
     let sql = format!(
         "SELECT {ITEM}, NULL FROM (SELECT l.id FROM proxy_logs l WHERE {IN_RANGE}{}{conditions} \
@@ -351,39 +351,42 @@ fn status(filter: &LogFilter) -> &'static str {
 }
 
 /// Returns the SQL conditions for the filter's other fields, which apply to rows and to sums of rows alike.
-fn conditions(filter: &LogFilter) -> (String, Vec<Value>) {
-    let mut parts: Vec<&str> = Vec::new();
+fn conditions(dialect: SqlDialect, filter: &LogFilter) -> (String, Vec<Value>) {
+    let mut parts: Vec<String> = Vec::new();
     let mut args: Vec<Value> = Vec::new();
     if let Some(site) = filter.site_id {
-        parts.push("l.site_id = ?");
+        parts.push("l.site_id = ?".to_owned());
         args.push(site.into());
     }
     match &filter.client {
         Some(ClientFilter::App(id)) => {
-            parts.push("LOWER(l.client_app_id) = ?");
+            parts.push("LOWER(l.client_app_id) = ?".to_owned());
             args.push(id.to_lowercase().into());
         }
         Some(ClientFilter::Family(id)) => {
-            parts.push("LOWER(l.client_family) = ?");
+            parts.push("LOWER(l.client_family) = ?".to_owned());
             args.push(id.to_lowercase().into());
         }
         None => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        // Both sides are lowered by the database, because SQLite leaves letters beyond ASCII as they are. Keys
-        // are looked up once, not for each row.
-        parts.push(
-            "(LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!' \
-             OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' \
+        // Both sides are lowered by the database, each of which has its own notion of letters. Keys are looked up once, not
+        // for each row.
+        let lower = dialect.lower(search);
+        parts.push(format!(
+            "({lower}(l.model_requested) LIKE {lower}(?) ESCAPE '!' \
+             OR {lower}(l.model_actual) LIKE {lower}(?) ESCAPE '!' \
              OR l.downstream_api_key_id IN (SELECT sought.id FROM downstream_api_keys sought \
-             WHERE LOWER(sought.name) LIKE LOWER(?) ESCAPE '!' OR LOWER(sought.group_name) LIKE LOWER(?) ESCAPE '!' \
-             OR REPLACE(LOWER(sought.tags), '\",\"', '\n') LIKE LOWER(?) ESCAPE '!'))",
-        );
+             WHERE {lower}(sought.name) LIKE {lower}(?) ESCAPE '!' \
+             OR {lower}(sought.group_name) LIKE {lower}(?) ESCAPE '!' \
+             OR REPLACE({lower}(sought.tags), '\",\"', '\n') LIKE {lower}(?) ESCAPE '!'))"
+        ));
         args.extend(std::iter::repeat_n(contains_pattern(search), 4));
         args.push(list_contains_pattern(search));
     }
     if let Some(model) = &filter.model_requested {
-        parts.push("LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!'");
+        let lower = dialect.lower(model);
+        parts.push(format!("{lower}(l.model_requested) LIKE {lower}(?) ESCAPE '!'"));
         args.push(contains_pattern(model));
     }
     (parts.iter().map(|part| format!(" AND {part}")).collect(), args)

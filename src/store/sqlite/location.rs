@@ -8,10 +8,12 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::idle_thread::yield_thread;
 use crate::store::error::{OpenError, Result};
+use crate::store::sql::LOWER_ALL;
 
 /// The number of steps of SQLite's virtual machine after which a statement gives way: some tens of
 /// microseconds.
@@ -63,8 +65,27 @@ impl Location {
             ),
         }?;
         give_way_within(&mut connection)?;
+        add_lower_all(&connection)?;
         Ok(connection)
     }
+}
+
+/// Adds the function that lowers all letters of a text.
+fn add_lower_all(connection: &Connection) -> rusqlite::Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    connection.create_scalar_function(LOWER_ALL, 1, flags, |context| {
+        let text = context.get_raw(0).as_bytes_or_null()?;
+        Ok(text.map(|text| lower(&String::from_utf8_lossy(text))))
+    })
+}
+
+/// Lowers each letter by itself: `str::to_lowercase` writes a sigma at the end of a word in another way than within it.
+fn lower(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
 /// Makes the connection's thread give way to request threads even in the middle of a statement.

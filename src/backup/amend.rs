@@ -82,6 +82,7 @@ pub(super) fn row(
 }
 
 fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
+    keys::line(row, "name", left_out);
     lower(row, "platform");
     // Under another name of its platform the site would not match ours at the same address.
     if let Some(platform) = row.get("platform").and_then(Json::as_str).and_then(Platform::parse) {

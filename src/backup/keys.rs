@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::mask;
 use crate::networks;
+use crate::one_line::one_line;
 use crate::store::keys::{BudgetSettings, ExcludedCredential, cut_group, distinct_tags};
 
 /// A member that cannot be used, and what was expected.
@@ -49,7 +50,7 @@ pub(super) fn amend(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> 
         list_or_object(row, member, is_list)?;
     }
     convert_lists(row, left_out)?;
-    shorten_texts(row);
+    amend_texts(row, left_out);
     let networks = |list: &Json| {
         list.as_array().is_none_or(|list| {
             list.iter().all(|network| network.as_str().is_some_and(|text| networks::parse(text).is_some()))
@@ -139,14 +140,32 @@ fn credential(member: &Json) -> Option<Json> {
     serde_json::to_value(credential).ok()
 }
 
-/// Shortens the tags and the name of the group as the API does.
-fn shorten_texts(row: &mut Map<String, Json>) {
-    if let Some(Json::Array(tags)) = row.get("tags").map(parsed) {
-        let texts = tags.iter().filter_map(Json::as_str).map(str::to_owned);
-        row.insert("tags".to_owned(), distinct_tags(texts).into());
-    }
+/// Makes the texts of a key what the API would accept: the name, the tags and the name of the group are lines, the latter two
+/// shortened; the description has line breaks and tabs, but no other control characters.
+fn amend_texts(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
+    line(row, "name", left_out);
+    line(row, "groupName", left_out);
     if let Some(Json::String(group)) = row.get_mut("groupName") {
         *group = cut_group(group.trim());
+    }
+    if let Some(Json::Array(tags)) = row.get("tags").map(parsed) {
+        let texts = tags.iter().filter_map(Json::as_str);
+        let lines =
+            texts.map(|tag| if tag.contains(char::is_control) { one_line(tag) } else { tag.to_owned() });
+        row.insert("tags".to_owned(), distinct_tags(lines.filter(|tag| !tag.is_empty())).into());
+    }
+    if let Some(Json::String(text)) = row.get_mut("description") {
+        text.retain(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+    }
+}
+
+/// Makes a text one line, and reports it; one that is a line stays as it is.
+pub(super) fn line(row: &mut Map<String, Json>, member: &str, left_out: &mut Vec<String>) {
+    if let Some(Json::String(text)) = row.get_mut(member)
+        && text.contains(char::is_control)
+    {
+        *text = one_line(text);
+        left_out.push(format!("{member} has line breaks or control characters: they are left out"));
     }
 }
 

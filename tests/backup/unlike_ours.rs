@@ -450,3 +450,29 @@ fn the_mask_of_a_secret_is_not_stored_as_the_secret() {
     let why = refused(&gateway, &document);
     assert!(why.contains("downstreamApiKeys[].key") && why.contains("mask"), "{why}");
 }
+
+#[test]
+fn a_name_with_control_characters_becomes_a_line() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["accounts"]["sites"][0]["name"] = json!("one\u{1b}[2J\ntwo");
+    document["accounts"]["downstreamApiKeys"] = json!([{"name": "team\r\na\u{0}", "key": "sk-of-a-team", "groupName": "g\u{7}h",
+        "tags": ["prod\neu", "\n", "x"], "description": "first\nsecond\u{1b}\u{0}"}]);
+    let warnings = import(&gateway, &document)["warnings"].to_string();
+    for word in
+        ["sites 7 (one [2J two): name has", "downstreamApiKeys (team a): name has", "(team a): groupName has"]
+    {
+        assert!(warnings.contains(word), "{word}: {warnings}");
+    }
+    let document = export(&gateway);
+    assert_eq!(rows(&document, "sites")[0]["name"], "one [2J two");
+    let key = &rows(&document, "downstreamApiKeys")[0];
+    for (member, text) in [
+        ("name", "team a"),
+        ("groupName", "g h"),
+        ("tags", "[\"prod eu\",\"x\"]"),
+        ("description", "first\nsecond"),
+    ] {
+        assert_eq!(key[member], text, "{member}");
+    }
+}

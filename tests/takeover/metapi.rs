@@ -257,8 +257,8 @@ fn a_name_in_a_file_is_one_line_in_the_log_and_in_the_report() {
     let finished = run(&moving.setup, &moving.home, &["import", moving.file.to_str().expect("a path")]);
     assert!(finished.status.success(), "{}", finished.stderr);
     let named: Vec<&str> = finished.stderr.lines().filter(|line| line.contains(" ERROR b")).collect();
-    assert!(matches!(named[..], [line] if line.contains(" WARN  site 1 (a  2026-")), "{}", finished.stderr);
-    assert!(finished.stdout.contains(" ERROR b[2J)"), "{}", finished.stdout);
+    assert!(matches!(named[..], [line] if line.contains(" WARN  site 1 (a 2026-")), "{}", finished.stderr);
+    assert!(finished.stdout.contains(" ERROR b [2J)"), "{}", finished.stdout);
     let all = finished.stdout + &finished.stderr;
     assert!(!all.contains(['\r', '\u{1b}', '\u{202e}']), "{all:?}");
 }

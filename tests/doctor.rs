@@ -173,6 +173,20 @@ fn a_database_that_was_in_use_and_is_empty_or_gone_is_a_failure_as_it_is_for_a_s
 }
 
 #[test]
+fn a_directory_in_the_place_of_a_file_of_the_database_is_a_failure() {
+    let (setup, home) = closed(&[]);
+    for ending in ["-wal", "-shm"] {
+        let place = home.data_dir().join(format!("switchyard.db{ending}"));
+        let _ = std::fs::remove_file(&place);
+        std::fs::create_dir(&place).expect("a directory");
+        let (findings, code) = examine(&setup, &home);
+        let detail = findings["permissions"][0]["detail"].as_str().expect("a detail");
+        assert!(code == Some(1) && detail.contains(&format!("{ending} cannot be written")), "{findings:#?}");
+        std::fs::remove_dir(&place).expect("removed");
+    }
+}
+
+#[test]
 fn a_damaged_write_ahead_log_is_a_failure() {
     let (setup, home) = closed(&[]);
     std::fs::write(home.data_dir().join("switchyard.db-wal"), [0xA5; 4096]).expect("written");

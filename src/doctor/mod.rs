@@ -143,7 +143,7 @@ fn permissions(report: &mut Report, config: &Config) {
     if let Err(why) = is_writable(directory) {
         report.failed(CHECK, why);
     }
-    for ending in ["", "-wal", ".lock"] {
+    for ending in ["", "-wal", "-shm", ".lock"] {
         let file = inspect::beside(&database, ending);
         if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open(&file)
             && error.kind() != std::io::ErrorKind::NotFound

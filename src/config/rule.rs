@@ -156,7 +156,7 @@ impl Rule {
         }
     }
 
-    /// Reads a variable of the environment, with a warning if the value was moved into its range.
+    /// Reads a variable of the environment, with a warning if another value is used, or if this one cannot serve.
     pub fn variable(self, text: &str) -> Result<(Value, Option<String>), String> {
         let value = match self {
             Self::Flag => {
@@ -185,12 +185,16 @@ impl Rule {
                 serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?
             }
             // An unknown choice in the environment means the default, so that a misspelt one does not stop the start.
-            Self::Choice([first, others @ ..]) if !others.contains(&text) => (*first).into(),
+            Self::Choice(choices @ [first, ..]) if !choices.contains(&text) => {
+                return Ok(((*first).into(), Some(format!("`{text}` is unknown; {first} is used"))));
+            }
             _ => text.into(),
         };
-        let read = self.sent(&value, &Value::Null);
+        let is_no_target = matches!(self, Self::Target) && !is_web_address(&text.to_ascii_lowercase());
+        let remark = is_no_target.then(|| "it is no http or https address: notices to it fail".to_owned());
         // A variable may hold a secret, so its value is not repeated.
-        read.map(|value| (value, None)).map_err(|expected| format!("expected {expected}"))
+        let read = self.sent(&value, &Value::Null).map_err(|expected| format!("expected {expected}"))?;
+        Ok((read, remark))
     }
 }
 

@@ -85,6 +85,32 @@ fn what_cannot_be_read_means_the_default_with_one_warning() {
 }
 
 #[test]
+fn a_misspelt_choice_and_a_target_that_is_no_address_are_warnings() {
+    let mode = ("CHECKIN_SCHEDULE_MODE", "checkin_schedule_mode");
+    let (webhook, push_app) = (("WEBHOOK_URL", "webhook_url"), ("PUSH_APP_URL", "bark_url"));
+    for ((name, key), value, wanted, remarks) in [
+        (mode, "cron", "cron", 0),
+        (mode, "interval", "interval", 0),
+        (mode, "intervall", "cron", 1),
+        (webhook, "https://hook.example/x", "https://hook.example/x", 0),
+        (webhook, "HTTPS://hook.example/x", "HTTPS://hook.example/x", 0),
+        (webhook, "hook.example/x", "hook.example/x", 1),
+        (push_app, "ftp://push.example/key", "ftp://push.example/key", 1),
+    ] {
+        let (config, warnings) = read_pairs(&[(name, value)]).ok().unwrap();
+        assert_eq!(
+            (config.runtime.text(key), warnings.len()),
+            (wanted, remarks),
+            "{name}={value}: {warnings:?}"
+        );
+        assert!(
+            !warnings.iter().any(|warning| warning.contains("example")),
+            "it may hold a secret: {warnings:?}"
+        );
+    }
+}
+
+#[test]
 fn variables_of_routing_keep_to_their_ranges() {
     let cap = ("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", "token_router_failure_cooldown_max_sec");
     let unit_cost = ("ROUTING_FALLBACK_UNIT_COST", "routing_fallback_unit_cost");

@@ -254,6 +254,34 @@ fn a_deployment_is_a_task_whose_log_is_streamed_to_its_end() {
 }
 
 #[test]
+fn the_status_after_a_change_of_the_configuration_or_of_the_release_is_the_present_one() {
+    let (gateway, upstream) = switched_on();
+    let revision =
+        || gateway.admin().get("/api/update-center/status").expect(200)["helper"]["revision"].clone();
+    let runs = |revision: &str| {
+        upstream.answer("/helper/status", Reply::json(200, &json!({"ok": true, "revision": revision})));
+    };
+    assert_eq!(revision(), "7", "the configuration was changed after the first check");
+    for (number, path, body) in [
+        ("8", "deploy", json!({"targetVersion": "99.0.0"})),
+        ("9", "rollback", json!({"targetRevision": "7"})),
+    ] {
+        runs(number);
+        let started = gateway.admin().post(&format!("/api/update-center/{path}"), &body).expect(202);
+        log_of(&gateway, &started);
+        assert_eq!(revision(), number, "{path}");
+    }
+    runs("10");
+    let config = |name: &str| {
+        gateway.admin().put("/api/update-center/config", &json!({"releaseName": name})).expect(200);
+    };
+    config("switchyard");
+    assert_eq!(revision(), "9", "nothing has changed, and nobody is asked");
+    config("another");
+    assert_eq!(revision(), "10");
+}
+
+#[test]
 fn a_deployment_fails_with_its_helper() {
     let (gateway, upstream) = switched_on();
     let failed = json!({"success": false, "rolledBack": true, "error": "timed out"});

@@ -47,9 +47,13 @@ pub async fn check(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 pub async fn configure(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::CONFIG_CHANGE, request.json_object().await?);
     let _turn = admin.core.settings_edits.lock().await;
-    let mut config = saved::config(&admin.core.store).await?;
+    let before = saved::config(&admin.core.store).await?;
+    let mut config = before.clone();
     change(&mut config, &fields)?;
     saved::save_config(&admin.core.store, &config).await?;
+    if config != before {
+        check::forget_findings(&admin.jobs).await?;
+    }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "config": config })))
 }
 

@@ -76,6 +76,18 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
     Ok(state)
 }
 
+/// Forgets what the last check found, because something else is asked for or runs now: the next reader of the status checks
+/// again.
+pub async fn forget_findings(jobs: &Jobs) -> store::Result<()> {
+    let _turn = jobs.update_checks.lock().await;
+    let core = &jobs.core;
+    let mut state = saved::state(&core.store).await?;
+    match state.status_snapshot.take() {
+        None => Ok(()),
+        Some(_) => keep(core, &state, None).await,
+    }
+}
+
 /// Records the candidate in the state; returns the event for a candidate that was not reported before.
 fn note_candidate(state: &mut UpdateState, found: &CheckResult) -> Option<NewEvent> {
     let running = Running {

@@ -10,6 +10,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::check;
 use crate::dialect::sse::Scanner;
 use crate::jobs::Jobs;
 use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
@@ -53,6 +54,9 @@ pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: HelperRequest) -> S
     let (work, base) = (jobs.clone(), config.helper_base_url.clone());
     jobs.tasks.start(spec, move |progress| async move {
         let done = timeout(LIMIT, carry_out(&work, &base, &order, &progress)).await;
+        if let Err(error) = check::forget_findings(&work).await {
+            log::warn!("the status of the update center is that from before {}: {error}", order.title);
+        }
         done.unwrap_or_else(|_| Err(format!("not finished within {} s", LIMIT.as_secs())))
     })
 }

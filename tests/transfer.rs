@@ -1,7 +1,7 @@
 //! An operator's configuration, exported from one data directory and imported into another, from the command line.
 
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -321,6 +321,33 @@ fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
         assert!(steps.contains(&expected), "{expected}: {steps:?}");
     }
     assert!(steps.iter().any(|line| line.starts_with("Staging ") && line.ends_with(" rows")), "{steps:?}");
+}
+
+#[test]
+fn what_root_restores_or_imports_belongs_to_the_user_of_the_service() {
+    const USER: u32 = 12_345;
+    let home = used();
+    let (copy, export) = (home.path().join("copy.db"), home.path().join("export.json"));
+    done(&home, &["backup", text(&copy)]);
+    done(&home, &["export", "-o", text(&export)]);
+    for command in [["restore", text(&copy)], ["restore", text(&export)], ["import", text(&export)]] {
+        let home = Home::new();
+        std::fs::create_dir(home.data_dir()).expect("a directory");
+        // Only root can give a directory away.
+        if std::os::unix::fs::chown(home.data_dir(), Some(USER), Some(USER)).is_err() {
+            return;
+        }
+        done(&home, &command);
+        let files: Vec<PathBuf> = std::fs::read_dir(home.data_dir())
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        assert!(files.len() >= 2, "{command:?}: {files:?}");
+        for file in files {
+            let about = std::fs::metadata(&file).expect("a file");
+            assert_eq!((about.uid(), about.gid()), (USER, USER), "{command:?}: {}", file.display());
+        }
+    }
 }
 
 #[test]

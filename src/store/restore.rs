@@ -65,7 +65,10 @@ impl Restore {
             File::open(from).map_err(|error| OpenError::Unusable(format!("{}: {error}", from.display())))?;
         let target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.partial);
         target
-            .and_then(|mut target| io::copy(&mut source, &mut target))
+            .and_then(|mut target| {
+                location::give_to_owner_of_directory(&target, &self.partial);
+                io::copy(&mut source, &mut target)
+            })
             .map_err(|error| self.unusable(&error))?;
         check(&self.partial)?;
         let connection = Location::File(self.partial.clone()).connect();

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rusqlite::functions::FunctionFlags;
@@ -167,7 +167,22 @@ pub fn free_space(directory: &Path) -> std::io::Result<u64> {
 
 /// Opens a file that only its owner can read, and creates it if it is missing.
 fn private(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    give_to_owner_of_directory(&file, path);
+    Ok(file)
+}
+
+/// Gives an empty file that root has made to the owner of its directory: an operator may run a command as root for a service
+/// that has a user of its own. SQLite does the same with the files that it makes beside a database. In a container, root may
+/// lack the right to; the file then stays root's.
+pub(in crate::store) fn give_to_owner_of_directory(file: &File, path: &Path) {
+    const ROOT: u32 = 0;
+    let directory = path.canonicalize().ok().and_then(|real| real.parent()?.metadata().ok());
+    let (Some(directory), Ok(about)) = (directory, file.metadata()) else { return };
+    if about.len() == 0 && about.uid() == ROOT && directory.uid() != ROOT {
+        let _ = fchown(file, Some(directory.uid()), Some(directory.gid()));
+    }
 }
 
 fn unusable(what: &Path, error: &std::io::Error) -> OpenError {

@@ -214,7 +214,12 @@ fn a_command_that_has_nothing_to_read_makes_no_database() {
     assert!(told.contains("nowhere.json"), "{told}");
     std::fs::write(home.path().join("junk"), "junk").expect("a file");
     refused(&setup, &home, &["import", "junk"], 65);
-    for arguments in [&["export"][..], &["export", "-o", "a.json"], &["migrate", "--to", "a.db"]] {
+    // A device is read into a copy, whose name nobody knows.
+    let told = refused(&setup, &home, &["restore", "/dev/null"], 65);
+    assert!(told.contains("/dev/null: it is not a known file") && !told.contains("piped"), "{told}");
+    for arguments in
+        [&["export"][..], &["export", "-o", "a.json"], &["migrate", "--to", "a.db"], &["backup", "a.db"]]
+    {
         let told = refused(&setup, &home, arguments, 66);
         assert!(told.contains("no database") && told.contains("DATA_DIR"), "{told}");
     }
@@ -242,7 +247,7 @@ fn a_data_directory_that_cannot_be_entered_is_told() {
     for (arguments, status) in [
         (&["export"][..], 1),
         (&["migrate", "--to", "a.db"], 1),
-        (&["backup", "copy.db"], 73),
+        (&["backup", "copy.db"], 1),
         (&["import", text(&export)], 1),
     ] {
         let told = refused(&setup, &home, arguments, status);

@@ -19,11 +19,11 @@ use crate::backup::sealed::Sealing;
 use crate::backup::{self, BackupScope, Document, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
 use crate::core::{Core, StartError, store_options};
-use crate::store::OpenError;
 use crate::store::copies::{self, Counts};
 use crate::store::inspect;
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::restore::{self, Restore};
+use crate::store::{OpenError, StoreOptions};
 use crate::time::now_ms;
 use crate::unfinished::{self, DRY_RUN, IMPORT, PartialFile, WorkDirectory};
 
@@ -223,6 +223,7 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     }
     let options = inspect::in_use(store_options(config)).map_err(|error| refused(&error))?;
     let database = copies::file_of(&options).map_err(|error| refused(&error))?;
+    require_data(&options)?;
     progress.step(&format!("Copying {}", database.display()));
     remove_left_parts(&to);
     let partial = PartialFile::of(&to);
@@ -278,8 +279,13 @@ async fn restore_file(
     // A pipe can be read only once.
     let copy = import::is_stream(from).then(|| copy_of_pipe(from, &config.data_dir)).transpose()?;
     let copied = copy.as_ref().map(|copy| copy.path().join(PIPED));
+    let given = from.display().to_string();
     let from = copied.as_deref().unwrap_or(from);
-    let document = read_backup(&config, from, passphrase, progress)?;
+    let document = read_backup(&config, from, passphrase, progress).map_err(|failure| Failure {
+        // Names what the operator named, not the copy of a pipe.
+        message: failure.message.replace(&from.display().to_string(), &given),
+        ..failure
+    })?;
     let restore = Restore::begin(&options).map_err(|error| refused(&error))?;
     let undone = store_options(&config);
     let interruption = on_interruption(move || restore::remove(&undone));
@@ -368,11 +374,16 @@ async fn start(config: Config) -> Result<Arc<Core>, Failure> {
 
 /// Starts the core like [`start`]; fails if there is no data to read.
 async fn start_on_data(config: Config) -> Result<Arc<Core>, Failure> {
-    copies::require(&store_options(&config)).map_err(|error| match error {
+    require_data(&store_options(&config))?;
+    start_on_disk(config).await
+}
+
+/// Refuses a data directory without a database.
+fn require_data(options: &StoreOptions) -> Result<(), Failure> {
+    copies::require(options).map_err(|error| match error {
         OpenError::Missing(_) => Failure { code: NO_INPUT, ..refused(&error) },
         _ => refused(&error),
-    })?;
-    start_on_disk(config).await
+    })
 }
 
 /// Starts the core like [`start`]; fails if its database is in memory, which is empty and ends with this command.

@@ -123,7 +123,8 @@ is written. Its credentials stay sealed: to restore it, the same ACCOUNT_CREDENT
 Options:
   -h, --help             Print this help
 
-Exit status: 0 done; 64 wrong usage; 73 the copy cannot be written; 78 a mistake in the configuration; 1 anything else.
+Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the copy cannot be written; 78 a mistake in the
+configuration; 1 anything else.
 ";
 
 const RESTORE_HELP: &str = "\

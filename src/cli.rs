@@ -84,7 +84,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
                 command = Some(Command::Doctor { as_json: true });
                 continue;
             }
-            "-h" | "--help" | "help" => return Ok(Command::Help),
+            "help" => {
+                let topic = arguments.next().and_then(|name| TransferKind::parse(&name));
+                return Ok(topic.map_or(Command::Help, |command| Command::Transfer(command.help())));
+            }
+            "-h" | "--help" => return Ok(Command::Help),
             "-V" | "--version" | "version" => return Ok(Command::Version),
             "serve" => Command::Serve,
             "desktop" => Command::Desktop,
@@ -158,7 +162,11 @@ mod tests {
         let parse = |text: &str| parse(text.split_whitespace().map(str::to_owned));
         assert_eq!(parse(""), Ok(Command::Serve));
         assert_eq!(parse("health"), Ok(Command::Health));
-        assert_eq!(parse("serve --help"), Ok(Command::Help));
+        for general in ["help", "help serve", "help help", "--help", "serve --help"] {
+            assert_eq!(parse(general), Ok(Command::Help), "{general}");
+        }
+        assert_eq!(parse("help import"), parse("import --help"));
+        assert_ne!(parse("help import"), Ok(Command::Help));
         assert_eq!(parse("doctor"), Ok(Command::Doctor { as_json: false }));
         assert_eq!(parse("doctor --json"), Ok(Command::Doctor { as_json: true }));
         assert!(parse("--json doctor").is_err() && parse("serve --json").is_err());

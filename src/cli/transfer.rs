@@ -195,14 +195,15 @@ impl TransferKind {
         }
     }
 
-    fn help(self) -> &'static str {
-        match self {
+    /// Returns the transfer that prints how the command is used.
+    pub fn help(self) -> Transfer {
+        Transfer::Help(match self {
             Self::Import => IMPORT_HELP,
             Self::Export => EXPORT_HELP,
             Self::Backup => BACKUP_HELP,
             Self::Restore => RESTORE_HELP,
             Self::Migrate => MIGRATE_HELP,
-        }
+        })
     }
 
     fn takes_file(self) -> bool {
@@ -245,7 +246,7 @@ fn read(command: TransferKind, mut arguments: impl Iterator<Item = String>) -> R
             None => (argument.as_str(), None),
         };
         match name {
-            "-h" | "--help" => return Ok(Transfer::Help(command.help())),
+            "-h" | "--help" => return Ok(command.help()),
             "--" => only_paths = true,
             _ if given.is_none() && options.raise(command, name) => {}
             _ if command.options().contains(&name) => {

@@ -356,6 +356,23 @@ fn what_root_restores_or_imports_belongs_to_the_user_of_the_service() {
 }
 
 #[test]
+fn a_backup_is_not_written_to_a_terminal_by_any_name() {
+    let home = used();
+    for output in ["", "-o -", "-o /dev/stdout", "-o /dev/tty"] {
+        let alone = Setup::default().command(&home, &[]);
+        let line = format!("'{}' export {output}", alone.get_program().to_str().expect("a path"));
+        // `script` of util-linux runs a command on a terminal of its own.
+        let mut on_terminal = Command::new("script");
+        on_terminal.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).current_dir(home.path());
+        on_terminal.envs(alone.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let finished = on_terminal.output().expect("script runs");
+        let told = String::from_utf8_lossy(&finished.stdout);
+        assert!(told.contains("is not written to a terminal"), "{output}: {told}");
+        assert!(finished.status.code() == Some(64) && !told.contains("sk-team"), "{output}: {told}");
+    }
+}
+
+#[test]
 fn each_command_says_how_it_is_used() {
     let home = Home::new();
     for command in ["import", "export", "backup", "restore"] {

@@ -116,7 +116,7 @@ enum Output {
 impl Output {
     fn open(to: Option<&Path>, is_sealed: bool) -> Result<Self, Failure> {
         let Some(path) = to else {
-            refuse_terminal(is_sealed)?;
+            refuse_terminal(&io::stdout(), is_sealed)?;
             return Ok(Self::Stream(Box::new(io::stdout())));
         };
         // The target of a link is replaced, not the link. What is no file (`/dev/stdout`, a pipe) is written to.
@@ -125,12 +125,13 @@ impl Output {
             return Ok(Self::File(target));
         }
         let stream = OpenOptions::new().write(true).open(&target).map_err(|error| not_written(to, &error))?;
+        refuse_terminal(&stream, is_sealed)?;
         Ok(Self::Stream(Box::new(stream)))
     }
 }
 
-fn refuse_terminal(is_sealed: bool) -> Result<(), Failure> {
-    if !io::stdout().is_terminal() {
+fn refuse_terminal(output: &impl IsTerminal, is_sealed: bool) -> Result<(), Failure> {
+    if !output.is_terminal() {
         return Ok(());
     }
     let why =

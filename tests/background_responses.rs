@@ -252,6 +252,29 @@ fn nobody_need_ask_for_it_and_it_is_booked_over_a_restart() {
 }
 
 #[test]
+fn its_items_stay_its_keys_over_a_restart() {
+    let (mut gateway, upstream) = world();
+    let key = |name: &str| json!({"name": name, "key": format!("sk-managed-key-of-{name}"), "supportedModels": ["*"]});
+    let [client, _] = ["ann", "bob"].map(|name| gateway.add_key(&key(name)));
+    begin(&client);
+    for status in ["in_progress", "completed"] {
+        let answer = if status == "completed" { done() } else { at(status) };
+        upstream.answer(ONE, Reply::json(200, &answer));
+        assert_eq!(client.get(ONE).expect(200)["status"], status);
+    }
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let gateway = gateway.restart();
+    let item = json!({"type": "item_reference", "id": "msg_stub"});
+    let next = json!({"model": MODEL, "input": [item, {"role": "user", "content": "Two"}]});
+    let [ann, bob] = ["ann", "bob"].map(|name| gateway.with_token(&format!("sk-managed-key-of-{name}")));
+    bob.post(RESPONSES, &next).expect(400);
+    upstream.answer(RESPONSES, Reply::json(200, &done()));
+    ann.post(RESPONSES, &next).expect(200);
+    assert_eq!(upstream.last(RESPONSES).json()["input"][0], item);
+}
+
+#[test]
 fn a_booking_that_fails_halfway_has_not_happened_and_is_made_up_for() {
     let (gateway, upstream) = world();
     let client = limited(&gateway);

@@ -21,7 +21,7 @@ use crate::http::Response;
 use crate::ids::{AccountId, KeyId};
 use crate::one_line::first_chars;
 use crate::proxy::Proxy;
-use crate::routing::Channel;
+use crate::routing::{Channel, serving};
 use crate::store;
 use crate::store::background_responses::InBackground;
 use crate::store::owner::Owner;
@@ -75,16 +75,30 @@ pub(in crate::proxy) fn bind_items<'i>(
     }
 }
 
-/// Binds the items of an answer that its key asks for once more, in memory: of an answer that was made in the background
-/// they are not known before.
+/// Binds the items of an answer that its key asks for once more: of an answer that was made in the background they are not
+/// known before. Clients ask often, so only items that memory does not know are recorded.
 pub(in crate::proxy) fn bind_items_of<'i>(
     proxy: &Proxy,
     key_id: Option<KeyId>,
     at: &StoredAt,
     ids: impl IntoIterator<Item = &'i str>,
 ) {
-    for id in ids.into_iter().take(MAX_BOUND_ITEMS) {
+    let ids = ids.into_iter().take(MAX_BOUND_ITEMS);
+    let (known, new): (Vec<_>, Vec<_>) = ids.partition(|id| proxy.response_owners.holder(id).is_some());
+    let snapshot = proxy.core.snapshot.load();
+    let is_place = |channel: &&Arc<Channel>| channel.account.id == at.account && channel.token_id == at.token;
+    let recorded = at.model.as_ref().filter(|_| !new.is_empty()).and_then(|model| {
+        Some((Requester { key_id, model }, snapshot.channels().flat_map(serving).find(is_place)?))
+    });
+    for id in known {
         proxy.response_owners.give(id, IdOwner::Key(key_id), Some(at.clone()));
+    }
+    for id in new {
+        match recorded {
+            Some((requester, channel)) => bind_id(proxy, requester, channel, id, None),
+            // The account serves no more.
+            None => proxy.response_owners.give(id, IdOwner::Key(key_id), Some(at.clone())),
+        }
     }
 }
 

@@ -112,6 +112,8 @@ fn members_share_one_channel_and_take_turns_and_have_their_own_again_afterwards(
         json!({"id": unit["id"], "name": "Pool", "strategy": "round_robin", "memberCount": 3,
             "members": ids.iter().map(member).collect::<Vec<_>>()})
     );
+    let found = gateway.admin().post("/api/search", &json!({"query": MODEL})).expect(200);
+    assert_eq!(found["models"][0]["accountCount"], 3, "{found}");
     // The turns and counters survive a restart.
     let gateway = gateway.restart();
     assert_eq!(ask(&gateway), 200);
@@ -235,9 +237,17 @@ fn clearing_the_cooldowns_of_an_account_reaches_it_as_a_member() {
     refuse();
     refuse();
     assert_eq!(asked(&provider), tokens(&[0, 1, 1, 2]), "two members rest");
+    let cooling = || {
+        let listed = gateway.admin().get("/api/accounts/cooling").expect(200);
+        let ids =
+            listed.as_array().expect("a list").iter().map(|one| one["accountId"].as_i64().expect("an id"));
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(cooling(), ids[..2], "each is listed by itself");
     let cleared = format!("/api/accounts/{}/clear-cooldown", ids[1]);
     let cleared = gateway.admin().post(&cleared, &json!({})).expect(200);
     assert_eq!(cleared, json!({"success": true, "clearedChannels": 1}));
+    assert_eq!(cooling(), ids[..1]);
     // The account that was used last goes on, as long as it can.
     refuse();
     assert_eq!(

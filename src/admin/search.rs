@@ -22,8 +22,8 @@ use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::tokens::sync::owns_tokens;
-use crate::routing::Channel;
 use crate::routing::eligibility::account_obstacle;
+use crate::routing::{Channel, serving};
 use crate::store::accounts::{self, AccountRow, CredentialMode};
 use crate::store::checkins as checkin_log;
 use crate::store::sites::{self, SiteRow};
@@ -134,7 +134,7 @@ fn models(core: &Core, lower: &str, count: usize) -> Vec<Value> {
     let is_used = |channel: &&Arc<Channel>| {
         channel.enabled && channel.account.site.active && account_obstacle(channel).is_none()
     };
-    for channel in routes.flat_map(|route| &route.channels).filter(is_used) {
+    for channel in routes.flat_map(|route| &route.channels).flat_map(serving).filter(is_used) {
         let Some(model) = channel.source_model.as_ref().map(|model| model.as_str()) else { continue };
         if !model.to_lowercase().contains(lower) {
             continue;

@@ -1,5 +1,6 @@
-//! `GET /api/accounts/cooling`: the accounts with channels that cool down, or that their provider limits. The list is
-//! made from memory and has one entry per account, so it is short however many models an account has.
+//! `GET /api/accounts/cooling`: the accounts with channels that cool down, or that their provider limits, each member of a
+//! route unit by itself. The list is made from memory and has one entry per account, so it is short however many models an
+//! account has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::http::{self, Request, Response};
-use crate::routing::{Account, cooling_until, limited_until};
+use crate::routing::{Account, cooling_until, limited_until, serving};
 use crate::time::{self, Millis, iso};
 
 /// Maximum number of models that are named for an account.
@@ -28,7 +29,7 @@ struct CoolingAccount<'a> {
 pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let (snapshot, now) = (admin.core.snapshot.load_full(), time::now_ms());
     let mut accounts = BTreeMap::new();
-    for channel in snapshot.channels() {
+    for channel in snapshot.channels().flat_map(serving) {
         let Some(until) = cooling_until(channel, now).max(limited_until(channel, now)) else { continue };
         let account = &*channel.account;
         let cooling = accounts.entry(account.id);

@@ -23,7 +23,7 @@ use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, RouteId, SiteId};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Spec, TaskProgress};
-use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot};
+use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot, serving};
 use crate::time::{Millis, now_ms};
 
 /// Maximum number of items in one request; more are ignored.
@@ -238,7 +238,7 @@ impl<'a> Explainer<'a> {
 
 /// Returns the accounts behind these routes, without duplicates.
 fn accounts_behind<'m>(found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<(SiteId, AccountId)> {
-    let channels = found.flatten().flat_map(|found| &found.route.channels);
+    let channels = found.flatten().flat_map(|found| &found.route.channels).flat_map(serving);
     let accounts: BTreeSet<(SiteId, AccountId)> =
         channels.map(|channel| (channel.account.site.id, channel.account.id)).collect();
     accounts.into_iter().collect()

@@ -320,6 +320,29 @@ fn in_the_middle_of_a_stream_heartbeats_stand_between_whole_events() {
 }
 
 #[test]
+fn a_response_whose_stream_is_taken_up_is_kept_open_too() {
+    const ONE: &str = "/v1/responses/resp_up1";
+    let gateway = Gateway::with(&IN_THE_MIDDLE);
+    let upstream = site(&gateway);
+    let queued = json!({"id": "resp_up1", "object": "response", "status": "queued", "background": true,
+        "model": MODEL, "output": [], "error": null, "usage": null});
+    upstream.answer(RESPONSES, Reply::json(200, &queued));
+    let ask = json!({"model": MODEL, "input": "x", "background": true});
+    gateway.client().post(RESPONSES, &ask).expect(200);
+    let (gate, events) = (Gate::new(), wire::response_events(MODEL));
+    // The silence falls into the second event.
+    let (begun, whole) = (events[0].len(), events.concat());
+    let pieces = [&whole.as_bytes()[..begun + 9], &whole.as_bytes()[begun + 9..]];
+    upstream.answer(ONE, Reply::events(pieces).waits_for(1, &gate));
+    let asked = Request::new("GET", &format!("{ONE}?stream=true&starting_after=0"));
+    let mut stream = gateway.client().stream(asked);
+    assert_eq!(next(&mut stream), events[0]);
+    assert_eq!((next(&mut stream), next(&mut stream)), (COMMENT.into(), COMMENT.into()));
+    gate.open();
+    assert_eq!(rest(stream, COMMENT), whole[begun..]);
+}
+
+#[test]
 fn an_upstreams_own_heartbeats_do_not_keep_a_converted_stream_silent() {
     let gateway = Gateway::with(&IN_THE_MIDDLE);
     let upstream = Upstream::with_one_path(MODEL, CHAT);

@@ -43,6 +43,7 @@ use crate::proxy::download;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::media_type::is_event_stream;
+use crate::proxy::relay::kept_open::kept_open;
 use crate::proxy::relay::renamed;
 use crate::proxy::relay::rewritten::rewritten;
 use crate::proxy::reply::{ErrorShape, response_of};
@@ -262,7 +263,9 @@ async fn current(
     let reader = if is_stream { UsageReader::events() } else { UsageReader::tail() };
     let watch = UsageWatch::new(proxy, reader, name, at, answer.upstream.secrets());
     let download = download::body(proxy, held.freeze(), answer);
-    *response.body_mut() = rewritten(download, watch);
+    let body = rewritten(download, watch);
+    let heartbeats = proxy.core.settings.load().heartbeats;
+    *response.body_mut() = if is_stream { kept_open(Dialect::Responses, heartbeats, body) } else { body };
     Ok(with_requested_model(proxy, model, response))
 }
 

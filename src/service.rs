@@ -8,6 +8,7 @@
 //! Authentication belongs to a route, not to a prefix of a path, so there is no spelling of a path
 //! that reaches a handler without it.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -243,11 +244,9 @@ impl Service {
         head: &hyper::http::request::Parts,
         id: RequestId,
     ) -> Result<(FaceRoute<'_>, Params), Box<Response>> {
-        let path = head.uri.path();
-        // Some clients add /v1 to a base address that already has it.
-        let versioned_once = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
-        let found = match self.proxy.router.find(&head.method, versioned_once) {
-            RouteMatch::Nothing => self.admin.router.find(&head.method, versioned_once).map(FaceRoute::Admin),
+        let path = &*usual_path(&head.method, head.uri.path());
+        let found = match self.proxy.router.find(&head.method, path) {
+            RouteMatch::Nothing => self.admin.router.find(&head.method, path).map(FaceRoute::Admin),
             found => found.map(FaceRoute::Proxy),
         };
         if let RouteMatch::Nothing = found
@@ -298,6 +297,20 @@ impl Service {
         let admitted = self.core.rates.admit_request(&self.core.rates.admin, monotonic_ms());
         admitted.err().map(too_many_of_identity)
     }
+}
+
+/// Returns the path by which a path of OpenAI's API is routed. Some clients add `/v1` to a base address that already has it,
+/// Groq's SDK adds `/openai/v1` as addresses of Azure do, and Google has its compatible API below `/v1beta/openai`.
+fn usual_path<'p>(method: &Method, path: &'p str) -> Cow<'p, str> {
+    if let Some(rest) = path.strip_prefix("/v1beta/openai/") {
+        // Gemini's API has calls of models there, of which the name begins with `openai/`.
+        let is_geminis = *method == Method::POST && rest.contains(':');
+        return if is_geminis { path.into() } else { format!("/v1/{rest}").into() };
+    }
+    let prefix = ["/v1", "/openai"]
+        .into_iter()
+        .find(|prefix| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with("/v1/")));
+    path[prefix.map_or(0, str::len)..].into()
 }
 
 /// Whether a path is under `/api`, even if its first segment is percent-encoded.

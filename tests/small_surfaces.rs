@@ -61,6 +61,32 @@ fn a_version_that_is_said_twice_is_understood() {
 }
 
 #[test]
+fn the_prefixes_that_other_services_have_before_openais_paths_are_understood() {
+    let (gateway, _upstream) = through("new-api");
+    let (client, chat) =
+        (gateway.client(), json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]}));
+    for prefix in ["/v1beta/openai", "/openai/v1"] {
+        let answer = client.post(&format!("{prefix}/chat/completions"), &chat).expect(200);
+        assert_eq!(answer["object"], "chat.completion", "{prefix}: {answer}");
+        let embedded = client.post(&format!("{prefix}/embeddings"), &json!({"model": MODEL, "input": "x"}));
+        assert_eq!(embedded.expect(200)["object"], "list", "{prefix}");
+        assert_eq!(client.get(&format!("{prefix}/models/{MODEL}")).expect(200)["id"], MODEL, "{prefix}");
+        let refused = gateway.anyone().post(&format!("{prefix}/chat/completions"), &chat).expect(401);
+        assert_eq!(refused["error"]["code"], "missing_api_key", "{prefix}");
+        let unknown = client.post(&format!("{prefix}/nothing"), &json!({})).expect(404);
+        assert_eq!(unknown["error"]["type"], "not_found_error", "{prefix}: {unknown}");
+    }
+}
+
+#[test]
+fn a_model_of_geminis_api_may_be_openais() {
+    let (gateway, _upstream) = Gateway::serving(&["openai/model-small"]);
+    let ask = json!({"contents": [{"parts": [{"text": "x"}]}]});
+    let answer = gateway.client().post("/v1beta/openai/model-small:generateContent", &ask).expect(200);
+    assert!(answer["candidates"][0]["content"]["parts"][0]["text"].is_string(), "{answer}");
+}
+
+#[test]
 fn a_count_goes_on_to_a_site_that_counts() {
     for (path, counted) in [
         (COUNT, json!({"input_tokens": 42})),

@@ -18,8 +18,10 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     let option = |key: &str| member::get(config?, key);
     let number = |key: &str| option(key).and_then(member::number);
     let count = |key: &str| option(key).and_then(member::count);
+    let choice = config.and_then(choice_in_words);
     Ok(Request {
-        system: system(body),
+        format: if choice.is_none() { config.map(format).transpose()?.flatten() } else { None },
+        system: system(body).into_iter().chain(choice).collect(),
         turns,
         tools,
         tool_choice: tools_read::choice(body),
@@ -29,7 +31,6 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         top_k: number("topK"),
         stop: config.map(stop).unwrap_or_default(),
         reasoning: config.and_then(reasoning).or_else(|| openai_reasoning(body)).unwrap_or_default(),
-        format: config.map(format).transpose()?.flatten(),
         seed: number("seed"),
         frequency_penalty: number("frequencyPenalty"),
         presence_penalty: number("presencePenalty"),
@@ -195,6 +196,22 @@ pub(super) fn openai_reasoning<'a>(body: &Node<'a>) -> Option<Reasoning<'a>> {
     let budget = body.path(&["reasoning", "max_tokens"]).or_else(|| body.get("reasoning_budget"));
     let budget = budget.and_then(Node::u64);
     (effort.is_some() || budget.is_some()).then(|| Reasoning { effort, budget, ..Reasoning::default() })
+}
+
+/// Returns the instruction that demands one of several texts, which other dialects have no member for: the answer is that
+/// text itself, not JSON.
+fn choice_in_words(config: &Node<'_>) -> Option<Text<'static>> {
+    let mime = member::get(config, "responseMimeType").and_then(Node::str)?;
+    let schemas =
+        ["responseJsonSchema", "responseSchema"].into_iter().find_map(|key| member::get(config, key));
+    let choices = schemas.filter(|_| mime.eq_ignore_ascii_case("text/x.enum"))?.items_at("enum");
+    let choices: Vec<_> = choices.iter().filter_map(Node::str).collect();
+    (!choices.is_empty()).then(|| {
+        let choices = choices.join("\n");
+        Text::of(&format!(
+            "Answer with one of these texts as it is written, and with nothing else:\n{choices}"
+        ))
+    })
 }
 
 fn format<'a>(config: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {

@@ -186,6 +186,29 @@ fn json_is_spoken_of_where_that_is_asked() {
 }
 
 #[test]
+fn one_of_several_texts_is_demanded_in_words() {
+    let ask = json!({"contents":[{"parts":[{"text":"Which section?"}]}],"systemInstruction":{"parts":[{"text":"Be brief."}]},
+        "generationConfig":{"responseMimeType":"text/x.enum",
+            "responseSchema":{"type":"STRING","format":"enum","enum":["Strings","Wood \"winds\""]}}});
+    let words =
+        "Answer with one of these texts as it is written, and with nothing else:\nStrings\nWood \"winds\"";
+    let body = request(Gemini, Messages, Vendor::Anthropic, &ask).unwrap();
+    assert_eq!((&body["system"][1]["text"], &body["output_config"]), (&json!(words), &Value::Null), "{body}");
+    let body = request(Gemini, Chat, Vendor::OpenAi, &ask).unwrap();
+    assert_eq!(body["messages"][0]["content"], format!("Be brief.\n\n{words}"));
+    assert_eq!(body["response_format"], Value::Null);
+    let body = request(Gemini, Responses, Vendor::OpenAi, &ask).unwrap();
+    assert_eq!(body["instructions"], format!("Be brief.\n\n{words}"));
+    assert_eq!(body["text"], Value::Null);
+    // A schema without texts to choose from stays a schema.
+    let mut numbers = ask.clone();
+    numbers["generationConfig"]["responseSchema"] =
+        json!({"type":"OBJECT","properties":{"a":{"type":"STRING"}}});
+    let body = request(Gemini, Chat, Vendor::OpenAi, &numbers).unwrap();
+    assert_eq!(body["response_format"]["type"], "json_schema", "{body}");
+}
+
+#[test]
 fn results_with_ids_and_without_find_their_calls() {
     let with_id = |id: &str, mut body: Value| {
         if !id.is_empty() {

@@ -309,3 +309,33 @@ fn who_names_a_version_of_the_messages_api_reads_errors_as_it_has_them() {
     let told = client.chat(MODEL).expect(400);
     assert_eq!(told, words, "who names none is told as before");
 }
+
+#[test]
+fn an_answer_of_gemini_without_content_or_a_reason_for_its_end_is_none_in_either_form() {
+    let call = |streamed: bool| {
+        let action = if streamed { "streamGenerateContent" } else { "generateContent" };
+        format!("/v1beta/models/{MODEL}:{action}")
+    };
+    let silent = json!({"candidates": [{"index": 0, "content": {"role": "model"}}],
+        "usageMetadata": {"promptTokenCount": 11, "totalTokenCount": 11}});
+    let chat = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]});
+    let gemini = json!({"contents": [{"parts": [{"text": "x"}]}]});
+    for (path, body, streamed) in [
+        (CHAT, &chat, false),
+        (CHAT, &chat, true),
+        (&call(false), &gemini, false),
+        (&call(true), &gemini, true),
+    ] {
+        let upstream = Upstream::of_google(&[MODEL]);
+        upstream.answer("/v1beta/openai/chat/completions", Reply::error(404, "Not found"));
+        upstream.answer(&call(false), Reply::json(200, &silent));
+        upstream.answer(&call(true), Reply::events([wire::data(&silent)]));
+        let gateway = Gateway::start().in_front_of("gemini", &upstream);
+        let mut body = body.clone();
+        if path == CHAT {
+            body["stream"] = json!(streamed);
+        }
+        gateway.client().post(path, &body).expect(502);
+        assert_ne!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "{path}");
+    }
+}

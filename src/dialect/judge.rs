@@ -6,6 +6,7 @@
 //! | an error object in place of an answer | x | |
 //! | an object that is not an answer of its dialect, `{}` or `{"success":false}` | x | |
 //! | a failure keyword in what the assistant says | | x, bodies up to 64 KB |
+//! | an answer of Gemini with neither content nor a reason for its end | x | |
 //! | no output and no completion tokens | | x |
 //!
 //! Keywords are sought in the assistant's words alone: a client that talks *about* an exceeded quota must not switch a
@@ -16,8 +17,8 @@ use memchr::memmem;
 
 use super::{
     Dialect,
-    events::{error_of_choice, is_answer_item, is_blank, is_blank_text, is_broken_choice, is_content},
-    json,
+    events::{error_of_choice, is_answer_item, is_blank, is_blank_text, is_broken_choice},
+    gemini, json,
     tree::Node,
     upstream_error::{self, UpstreamError, is_error},
     usage::{self, Usage},
@@ -27,6 +28,9 @@ use super::{
 const MAX_KEYWORD_BODY: usize = 64 * 1024;
 /// The longest answer that may be judged by its words or as empty, in bytes; a longer one is not empty.
 const MAX_JUDGED: usize = 1 << 20;
+
+/// The longest answer that may be one without content, in bytes: its usage and its model need less.
+const MAX_WITHOUT_CONTENT: usize = 4 * 1024;
 
 /// The longest body that is read as an error in a site's own form, in bytes.
 const MAX_OWN_ERROR: usize = 4 * 1024;
@@ -105,6 +109,9 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     {
         return Err(Fault::Error(error));
     }
+    if dialect == Dialect::Gemini && has_answer && is_cut_short(body) {
+        return Err(Fault::Empty);
+    }
     if has_answer {
         return Ok(usage);
     }
@@ -121,6 +128,13 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     }
     // Some sites report a failure in a form of their own, and some in no form at all.
     Err(UpstreamError::of(&node).map_or(Fault::NoAnswer, Fault::Error))
+}
+
+/// Whether an answer of Gemini has neither content nor a reason for its end: such a stream is one that broke off.
+fn is_cut_short(body: &[u8]) -> bool {
+    let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= MAX_WITHOUT_CONTENT);
+    text.and_then(|text| Node::parse(text).ok())
+        .is_some_and(|answer| !gemini::tells_its_end(&answer) && !has_output(Dialect::Gemini, &answer))
 }
 
 /// Returns the error with which a choice of a chat answer ended. Most answers have no such word, and no tree is built of them.
@@ -347,11 +361,10 @@ fn has_output(dialect: Dialect, answer: &Node<'_>) -> bool {
         Dialect::Responses => {
             says(answer, "output_text") || answer.items_at("output").iter().any(is_answer_item)
         }
-        // A blocked answer says why it has no content.
+        // A question that is refused has no answer.
         Dialect::Gemini => {
             let has_content = |part: &Node<'_>| part.members().iter().any(|(_, value)| !is_blank(value));
-            gemini_parts(answer).any(has_content)
-                || answer.path(&["promptFeedback", "blockReason"]).is_some_and(is_content)
+            gemini_parts(answer).any(has_content) || gemini::is_blocked(answer)
         }
         _ => answer.items_at("choices").iter().any(|choice| {
             let mut message = choice.get("message").map_or(&[][..], Node::members).iter();
@@ -362,8 +375,7 @@ fn has_output(dialect: Dialect, answer: &Node<'_>) -> bool {
 
 /// Returns the parts of all candidates, also of an answer in the envelope of the Gemini CLI's service.
 fn gemini_parts<'n, 'a>(answer: &'n Node<'a>) -> impl Iterator<Item = &'n Node<'a>> {
-    let answer = answer.get("response").unwrap_or(answer);
-    let candidates = answer.items_at("candidates").iter();
+    let candidates = gemini::opened(answer).items_at("candidates").iter();
     candidates.flat_map(|candidate| candidate.path(&["content", "parts"]).map_or(&[][..], Node::items))
 }
 
@@ -461,6 +473,32 @@ mod tests {
         let failed = br#"{"status":"failed","error":{"code":"server_error","message":"broke"},"output":[]}"#;
         let Err(Fault::Error(error)) = reply(Responses, failed, &Rules::default()) else { panic!() };
         assert_eq!((error.message.as_str(), error.code.as_deref()), ("broke", Some("server_error")));
+    }
+
+    #[test]
+    fn an_answer_of_gemini_without_content_has_a_reason_for_its_end() {
+        let long =
+            format!(r#"{{"candidates":[{{"content":{{}}}}],"x":"{}"}}"#, "x".repeat(MAX_WITHOUT_CONTENT));
+        for (body, is_answer) in [
+            (r#"{"candidates":[{}]}"#, false),
+            (
+                r#"{"candidates":[{"content":{"role":"model"}}],"usageMetadata":{"promptTokenCount":5}}"#,
+                false,
+            ),
+            (r#"{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":null}]}"#, false),
+            (r#"{"response":{"candidates":[{"content":{"parts":[]}}]}}"#, false),
+            (r#"{"promptFeedback":{}}"#, false),
+            (r#"{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}"#, true),
+            (r#"{"candidates":[{"finishReason":"STOP"}]}"#, true),
+            (r#"{"candidates":[{"finish_reason":"MAX_TOKENS","content":{"parts":[]}}]}"#, true),
+            (r#"{"response":{"candidates":[{"finishReason":"SAFETY"}]}}"#, true),
+            (r#"{"prompt_feedback":{"block_reason":"OTHER"}}"#, true),
+            (r#"{"response":{"promptFeedback":{"blockReason":"OTHER"}}}"#, true),
+            (long.as_str(), true),
+        ] {
+            let judged = reply(Gemini, body.as_bytes(), &Rules::default());
+            assert_eq!(judged.is_ok(), is_answer, "{body}: {judged:?}");
+        }
     }
 
     #[test]

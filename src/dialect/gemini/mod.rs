@@ -43,7 +43,7 @@ pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;
 pub use request_write::write_request;
-pub(super) use stop::opened;
+pub(super) use stop::{is_blocked, opened, tells_its_end};
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
 pub use whole::{Accumulator, replay};

@@ -36,8 +36,14 @@ pub(in crate::dialect) fn opened<'n, 'a>(answer: &'n Node<'a>) -> &'n Node<'a> {
 }
 
 /// Returns whether the question was refused, in which case there are no candidates.
-pub(super) fn is_blocked(answer: &Node<'_>) -> bool {
-    member::path(answer, &["promptFeedback", "blockReason"]).is_some()
+pub(in crate::dialect) fn is_blocked(answer: &Node<'_>) -> bool {
+    member::path(opened(answer), &["promptFeedback", "blockReason"]).is_some()
+}
+
+/// Returns whether a candidate tells why it ends.
+pub(in crate::dialect) fn tells_its_end(answer: &Node<'_>) -> bool {
+    let mut candidates = opened(answer).items_at("candidates").iter();
+    candidates.any(|candidate| member::get(candidate, "finishReason").is_some())
 }
 
 pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {

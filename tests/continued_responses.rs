@@ -104,6 +104,20 @@ fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
     assert_eq!(upstream.asked_for(CHAT).len(), 2);
 }
 
+#[test]
+fn what_is_stored_of_a_small_answer_is_small() {
+    let (gateway, _upstream) = started();
+    // It is read from the connection together with the request.
+    let client = gateway.client().with("x-padding", &"x".repeat(12 << 10));
+    let store = |turns: usize| (0..turns).for_each(|_| drop(says(&client, "One", None, false)));
+    store(50);
+    let before = gateway.resident_kib();
+    let turns = 1_500;
+    store(turns);
+    let grown = gateway.resident_kib().saturating_sub(before);
+    assert!(grown < 4 * turns as u64, "{grown} KiB for {turns} answers");
+}
+
 /// Builds an agent's second turn, with references in place of the items that it was given.
 fn refers_to(answer: &Value, more: &[Value]) -> Value {
     let output = answer["output"].as_array().expect("items").iter();

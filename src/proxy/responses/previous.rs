@@ -217,7 +217,9 @@ impl TurnRecorder {
     fn record(&self, output: &TurnOutput) {
         let items = output.items().into_iter().map(Arc::from).collect();
         let rest = output.rest().unwrap_or("{}").to_owned();
-        self.store.insert(self.name.clone(), StoredTurn::new(self.request.clone(), items, rest));
+        // A short request is a part of what was read from its connection, which would stay in memory with it.
+        let request = Bytes::copy_from_slice(&self.request);
+        self.store.insert(self.name.clone(), StoredTurn::new(request, items, rest));
     }
 }
 

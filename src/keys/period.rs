@@ -14,9 +14,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use crate::time::{Millis, local_day};
+use crate::time::{HOUR, Millis, local_day};
 
-const HOUR: Millis = 60 * 60 * 1000;
 const FIVE_HOURS: Millis = 5 * HOUR;
 /// A stored week or month that began up to this long before one of the present time zone is the same one, begun in another
 /// zone: few zones differ by more, and no day is shorter.

@@ -114,7 +114,7 @@ function Figures({ day, accounts, today }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
   return html`<${Section} read=${day} class="plain">${({ totalBalance, totalUsed, todaySpend, todayReward, todayCheckin, activeAccounts, totalAccounts, proxy24h, performance, inFlight, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
-    const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> <${Unread} read=${read} /></dt><dd>${value}
+    const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <${Unread} read=${read} /></dt><dd>${value} <small>${about}</small>
       ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(accounts.value?.accounts.some((one) => one.lastBalanceRefresh) ? totalBalance : null), null, totalUsed > 0 && t("{used} used in all", "共用 {used}", { used: money(totalUsed) }))}

@@ -343,6 +343,29 @@ fn a_response_whose_stream_is_taken_up_is_kept_open_too() {
 }
 
 #[test]
+fn no_heartbeat_falls_into_a_long_event_of_a_stream_that_is_taken_up() {
+    const ONE: &str = "/v1/responses/resp_up1";
+    let gateway = Gateway::with(&IN_THE_MIDDLE);
+    let upstream = site(&gateway);
+    let queued = json!({"id": "resp_up1", "object": "response", "status": "queued", "background": true,
+        "model": MODEL, "output": [], "error": null, "usage": null});
+    upstream.answer(RESPONSES, Reply::json(200, &queued));
+    let ask = json!({"model": MODEL, "input": "x", "background": true});
+    gateway.client().post(RESPONSES, &ask).expect(200);
+    // A part of the event is passed on before its end comes, with the silence of several heartbeats between.
+    let mut events = wire::response_events(MODEL);
+    let long =
+        json!({"type": "response.output_text.delta", "delta": "x".repeat(200_000), "sequence_number": 4});
+    events.insert(1, format!("event: response.output_text.delta\ndata: {long}\n\n"));
+    let whole = events.concat();
+    let cut = events[0].len() + 150_000;
+    let pieces = [&whole.as_bytes()[..cut], &whole.as_bytes()[cut..]];
+    upstream.answer(ONE, Reply::events(pieces).paced(Duration::from_millis(2_500)));
+    let asked = Request::new("GET", &format!("{ONE}?stream=true&starting_after=0"));
+    assert_eq!(gateway.client().stream(asked).whole().text(), whole);
+}
+
+#[test]
 fn an_upstreams_own_heartbeats_do_not_keep_a_converted_stream_silent() {
     let gateway = Gateway::with(&IN_THE_MIDDLE);
     let upstream = Upstream::with_one_path(MODEL, CHAT);

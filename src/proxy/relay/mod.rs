@@ -16,9 +16,9 @@
 //! once, from the first one on, while the stream is still [held](HeldStream). How a stream ends is decided here for both.
 //!
 //! Beside them: a stream that takes long to begin ([`heartbeats`]) or is taken up later ([`kept_open`]), a whole answer too
-//! long to be held ([`long_reply`]), bytes that nobody reads ([`unread`]), answers rewritten as they pass ([`rewritten`]), under another name
-//! ([`renamed`]), without usage that the client did not ask for ([`own_usage`]), and how long an upstream may be silent
-//! ([`silence`]).
+//! long to be held ([`long_reply`]), bytes that nobody reads ([`unread`]), answers rewritten as they pass ([`rewritten`]),
+//! under another name ([`renamed`]), without usage that the client did not ask for ([`own_usage`]), and how long an upstream
+//! may be silent ([`silence`]).
 
 pub(super) mod blank_heartbeats;
 mod converted;

@@ -175,12 +175,17 @@ fn private(path: &Path) -> std::io::Result<File> {
 
 /// Gives an empty file that root has made to the owner of its directory: an operator may run a command as root for a service
 /// that has a user of its own. SQLite does the same with the files that it makes beside a database. In a container, root may
-/// lack the right to; the file then stays root's.
+/// lack the right to; the file then stays root's. So does one that a link leads to, which that owner may have laid.
 pub(in crate::store) fn give_to_owner_of_directory(file: &File, path: &Path) {
     const ROOT: u32 = 0;
-    let directory = path.canonicalize().ok().and_then(|real| real.parent()?.metadata().ok());
-    let (Some(directory), Ok(about)) = (directory, file.metadata()) else { return };
-    if about.len() == 0 && about.uid() == ROOT && directory.uid() != ROOT {
+    let directory = path.parent().and_then(|directory| directory.metadata().ok());
+    let (Some(directory), Ok(about), Ok(entry)) = (directory, file.metadata(), path.symlink_metadata())
+    else {
+        return;
+    };
+    let is_entry = entry.is_file() && (entry.dev(), entry.ino()) == (about.dev(), about.ino());
+    let is_new = about.len() == 0 && about.nlink() == 1 && about.uid() == ROOT;
+    if is_entry && is_new && directory.uid() != ROOT {
         let _ = fchown(file, Some(directory.uid()), Some(directory.gid()));
     }
 }

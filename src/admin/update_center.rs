@@ -46,13 +46,17 @@ pub async fn check(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 /// `PUT /api/update-center/config`: changes the fields that are sent.
 pub async fn configure(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::CONFIG_CHANGE, request.json_object().await?);
-    let _turn = admin.core.settings_edits.lock().await;
+    let turn = admin.core.settings_edits.lock().await;
     let before = saved::config(&admin.core.store).await?;
     let mut config = before.clone();
     change(&mut config, &fields)?;
     saved::save_config(&admin.core.store, &config).await?;
-    if config != before {
-        check::forget_findings(&admin.jobs).await?;
+    // A check that is under way takes a while.
+    drop(turn);
+    if config != before
+        && let Err(error) = check::forget_findings(&admin.jobs).await
+    {
+        log::warn!("the status of the update center is that of its former configuration: {error}");
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "config": config })))
 }

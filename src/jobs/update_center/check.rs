@@ -81,11 +81,12 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
 pub async fn forget_findings(jobs: &Jobs) -> store::Result<()> {
     let _turn = jobs.update_checks.lock().await;
     let core = &jobs.core;
+    let resets = core.resets();
     let mut state = saved::state(&core.store).await?;
-    match state.status_snapshot.take() {
-        None => Ok(()),
-        Some(_) => keep(core, &state, None).await,
+    if state.status_snapshot.take().is_none() || core.resets() != resets {
+        return Ok(());
     }
+    keep(core, &state, None).await
 }
 
 /// Records the candidate in the state; returns the event for a candidate that was not reported before.

@@ -35,8 +35,11 @@ pub async fn note_failure(
     let message = advised(&error.message);
     let may_expire = matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy);
     let is_over = error.kind == SiteErrorKind::Expired;
-    if !is_over || !may_expire {
-        // The list shows why an account is expired: what its site said of the session last.
+    if account.status == AccountStatus::Expired && !is_over {
+        // The list shows why it is expired: what its site said of the session last.
+        return Ok(());
+    }
+    if !may_expire || !is_over {
         let source = if is_over { HealthSource::Auth } else { source };
         let health = Health::now(HealthState::Unhealthy, &message, source);
         accounts::set_health(&core.store, account.id, &health).await?;

@@ -360,18 +360,20 @@ fn conditions(dialect: SqlDialect, filter: &LogFilter) -> (String, Vec<Value>) {
     }
     match &filter.client {
         Some(ClientFilter::App(id)) => {
-            parts.push("LOWER(l.client_app_id) = ?".to_owned());
-            args.push(id.to_lowercase().into());
+            let lower = dialect.lower(id);
+            parts.push(format!("{lower}(l.client_app_id) = {lower}(?)"));
+            args.push(id.as_str().into());
         }
         Some(ClientFilter::Family(id)) => {
-            parts.push("LOWER(l.client_family) = ?".to_owned());
-            args.push(id.to_lowercase().into());
+            let lower = dialect.lower(id);
+            parts.push(format!("{lower}(l.client_family) = {lower}(?)"));
+            args.push(id.as_str().into());
         }
         None => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        // Both sides are lowered by the database, each of which has its own notion of letters. Keys are looked up once, not
-        // for each row.
+        // Both sides are lowered by the database, because databases differ in which letters they lower. Keys are looked up
+        // once, not for each row.
         let lower = dialect.lower(search);
         parts.push(format!(
             "({lower}(l.model_requested) LIKE {lower}(?) ESCAPE '!' \

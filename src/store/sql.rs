@@ -102,8 +102,9 @@ impl SqlDialect {
         }
     }
 
-    /// Returns the function that lowers a text, and what it is sought in. SQLite's own lowers ASCII letters alone; ours lowers
-    /// all, but takes longer. PostgreSQL's lowers ASCII letters alone in our columns.
+    /// Returns the function that lowers both the text that is looked for, `sought`, and the columns that may contain it.
+    /// SQLite's own lowers ASCII letters alone; ours lowers all, but takes longer. PostgreSQL's lowers ASCII letters alone in
+    /// our columns.
     pub(super) fn lower(self, sought: &str) -> &'static str {
         match self {
             Self::Sqlite if !sought.is_ascii() => LOWER_ALL,

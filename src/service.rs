@@ -91,7 +91,7 @@ impl Service {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
         let origin = RequestOrigin::of(&head.headers);
-        let is_admin = is_admin_path(head.uri.path()) || is_first_segment(head.uri.path(), "metrics");
+        let is_operators = is_admin_path(head.uri.path()) || is_first_segment(head.uri.path(), "metrics");
         let closes = head.version == Version::HTTP_10
             || http::websocket::names(&head.headers, header::CONNECTION, "close");
         let method = head.method.clone();
@@ -119,7 +119,7 @@ impl Service {
                 response.headers_mut().remove(header::CONNECTION);
             }
             response.headers_mut().insert(X_REQUEST_ID, id.header_value());
-            self.cors.put_headers(&origin, is_admin, &mut response);
+            self.cors.put_headers(&origin, is_operators, &mut response);
             response
         }
     }
@@ -148,7 +148,8 @@ impl Service {
     ) -> Option<Response> {
         let fault = connection.head_fault();
         if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, fault) {
-            let mut response = refuse(&head.headers, head.uri.path(), id, refusal.status, refusal.message);
+            let path = usual_path(&head.method, head.uri.path());
+            let mut response = refuse(&head.headers, &path, id, refusal.status, refusal.message);
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
                 response.headers_mut().insert(
@@ -304,7 +305,7 @@ impl Service {
 fn usual_path<'p>(method: &Method, path: &'p str) -> Cow<'p, str> {
     if let Some(rest) = path.strip_prefix("/v1beta/openai/") {
         // Gemini's API has calls of models there, of which the name begins with `openai/`.
-        let is_geminis = *method == Method::POST && rest.contains(':');
+        let is_geminis = *method == Method::POST && percent_decode_str(rest).any(|byte| byte == b':');
         return if is_geminis { path.into() } else { format!("/v1/{rest}").into() };
     }
     let prefix = ["/v1", "/openai"]

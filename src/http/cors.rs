@@ -1,5 +1,5 @@
 //! Cross-origin rules: no credentials, requested headers are echoed. By default, pages of any origin may read answers of
-//! the proxy interface, since they hold its token; answers of the admin interface may only be read by its own origin.
+//! the proxy interface, since they hold its token; answers of the admin interface and the metrics may only be read by its own origin.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -17,7 +17,7 @@ const REQUESTED_HEADERS: HeaderName = header::ACCESS_CONTROL_REQUEST_HEADERS;
 /// The origins that may read answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cors {
-    /// Any origin for the proxy interface, its own origin for the admin interface.
+    /// Any origin for the proxy interface, its own origin for the admin interface and the metrics.
     #[default]
     ByInterface,
     Any,
@@ -69,12 +69,13 @@ impl Cors {
         Some(response)
     }
 
-    /// Sets the cross-origin headers of an answer, depending on the requesting origin and the interface.
-    pub fn put_headers(&self, request: &RequestOrigin, is_admin: bool, response: &mut Response) {
+    /// Sets the cross-origin headers of an answer, depending on the requesting origin and on whether the answer is for
+    /// operators.
+    pub fn put_headers(&self, request: &RequestOrigin, is_operators: bool, response: &mut Response) {
         let out = response.headers_mut();
         let is_allowed = match self {
             Self::Any => None,
-            Self::ByInterface if !is_admin => None,
+            Self::ByInterface if !is_operators => None,
             Self::ByInterface => Some(request.is_own),
             Self::These(allowed) => {
                 let is =

@@ -39,7 +39,7 @@ Commands:
   restore       Fill an empty data directory from a backup
   migrate       Copy everything into another database
 
-`switchyard COMMAND --help` explains import, export, backup, restore and migrate.
+`switchyard help COMMAND` explains import, export, backup, restore and migrate.
 
 Options:
   -h, --help     Print this help

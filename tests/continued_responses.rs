@@ -107,7 +107,7 @@ fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
 #[test]
 fn what_is_stored_of_a_small_answer_is_small() {
     let (gateway, _upstream) = started();
-    // It is read from the connection together with the request.
+    // The header is read from the connection together with the body.
     let client = gateway.client().with("x-padding", &"x".repeat(12 << 10));
     let store = |turns: usize| (0..turns).for_each(|_| drop(says(&client, "One", None, false)));
     store(50);

@@ -165,7 +165,7 @@ pub(super) fn line(row: &mut Map<String, Json>, member: &str, left_out: &mut Vec
         && text.contains(char::is_control)
     {
         *text = one_line(text);
-        left_out.push(format!("{member} has line breaks or control characters: they are left out"));
+        left_out.push(format!("{member} has line breaks or control characters: it becomes one line"));
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cron::Cron;
 use crate::dialect::payload_rules;
-use crate::json_number::number_or_text;
+use crate::json_number::{number_or_text, shortest};
 use crate::mask;
 use crate::networks;
 use crate::routing::OutboundProxy;
@@ -224,11 +224,6 @@ fn integer_of(min: i64, max: i64) -> String {
         i64::MAX.. => format!("integer of at least {min}"),
         _ => format!("integer from {min} to {max}"),
     }
-}
-
-/// Writes a number without needless decimals: `1`, not `1.0`.
-fn shortest(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
 }
 
 fn above_zero(value: &Value) -> Result<f64, String> {

@@ -18,7 +18,7 @@ pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
         return peer;
     }
     let mut client = peer;
-    // In bytes: a client can send any, and a proxy appends its address to what the client sent.
+    // In bytes: a client can send any, and a proxy appends the client's address to what the client sent.
     let lines = headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
     let entries: Vec<&[u8]> = lines.flat_map(|line| line.split(|byte| *byte == b',')).collect();
     for entry in entries.iter().rev() {

@@ -41,7 +41,7 @@ const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'['
 /// Characters that must be percent-encoded in a text that may be anything: all but the unreserved ones (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Encodes a text as one segment of a path, or as one value of a query or a form.
+/// Encodes a text as one value of a query or a form, or as one segment of a path, where it must not be `.` or `..`.
 pub fn encode_component(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, RESERVED)
 }

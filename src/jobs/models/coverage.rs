@@ -1,5 +1,5 @@
-//! Asks for the models of accounts whose tokens or site have changed, then rebuilds the routes. The answer to a change of
-//! tokens reports the result as [`Coverage`]; a failure here never makes the change fail.
+//! Asks for the models of accounts whose tokens or site have changed, or that are enabled, then rebuilds the routes. The
+//! answer to a change of tokens reports the result as [`Coverage`]; a failure here never makes the change fail.
 
 use std::sync::Arc;
 
@@ -55,14 +55,14 @@ pub async fn cover(jobs: &Arc<Jobs>, accounts: &[AccountId]) -> Coverage {
     let rebuild = match rebuild_in(jobs, Scope::of_accounts(accounts.iter().copied())).await {
         Ok(counts) => json!({ "success": true, "result": counts }),
         Err(error) => {
-            log::warn!("routes could not be rebuilt after a change of tokens: {error}");
+            log::warn!("routes could not be rebuilt after a refresh of models: {error}");
             json!({ "success": false, "error": "the routes could not be rebuilt" })
         }
     };
     Coverage { refresh, rebuild }
 }
 
-/// Sites or accounts that have become active. As long as one is disabled, it is not asked for models.
+/// Sites or accounts that are to be active. As long as one is disabled, it is not asked for models.
 pub enum Enabled {
     Sites(Vec<SiteId>),
     Accounts(Vec<AccountId>),

@@ -5,8 +5,8 @@
 //!    └────── denial ─────────────────────────────▶ failed
 //! ```
 //!
-//! The first callback takes the session, with a code or a denial; later ones change nothing. A restart forgets all sessions, and
-//! people log in again; where instances share a database, [`shared_logins`](super::shared_logins) keeps the sessions
+//! The first callback takes the session, with a code or a denial; later ones change nothing. A restart forgets all sessions,
+//! and people log in again; where instances share a database, [`shared_logins`](super::shared_logins) keeps the sessions
 //! there.
 
 use std::collections::HashMap;

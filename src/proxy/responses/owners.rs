@@ -76,7 +76,7 @@ pub(in crate::proxy) fn bind_items<'i>(
 }
 
 /// Binds the items of an answer that its key asks for once more: of an answer that was made in the background they are not
-/// known before. Clients ask often, so only items that memory does not know are recorded.
+/// known before. Clients ask often, so only items that memory does not know are recorded: once per instance and start.
 pub(in crate::proxy) fn bind_items_of<'i>(
     proxy: &Proxy,
     key_id: Option<KeyId>,
@@ -84,7 +84,9 @@ pub(in crate::proxy) fn bind_items_of<'i>(
     ids: impl IntoIterator<Item = &'i str>,
 ) {
     let ids = ids.into_iter().take(MAX_BOUND_ITEMS);
-    let (known, new): (Vec<_>, Vec<_>) = ids.partition(|id| proxy.response_owners.holder(id).is_some());
+    let (known, mut new): (Vec<_>, Vec<_>) = ids.partition(|id| proxy.response_owners.holder(id).is_some());
+    new.sort_unstable();
+    new.dedup();
     let snapshot = proxy.core.snapshot.load();
     let is_place = |channel: &&Arc<Channel>| channel.account.id == at.account && channel.token_id == at.token;
     let recorded = at.model.as_ref().filter(|_| !new.is_empty()).and_then(|model| {

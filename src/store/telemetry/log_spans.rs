@@ -1,14 +1,14 @@
 //! Spans of the log, which are summed once they are over, and the statements that reopen one.
 
 use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
-use crate::time::{HOUR, Millis};
+use crate::time::{HOUR, MINUTE, Millis};
 
 /// The length of a span in milliseconds: long enough for few sums, and short enough that few rows are counted
 /// beside them. UTC days consist of whole spans.
 pub(in crate::store) const SPAN: Millis = 6 * HOUR;
 /// How long after the end of a span its rows may arrive without reopening it, in milliseconds: they wait to be
 /// written, and each instance has its own clock.
-pub(in crate::store) const LAG: Millis = 10 * 60_000;
+pub(in crate::store) const LAG: Millis = 10 * MINUTE;
 
 /// The tables with sums of spans.
 const TABLES: [&str; 4] =

@@ -107,6 +107,30 @@ pub struct CitedText<'t> {
 
 const MARK_EVERY: usize = 256;
 
+/// What an answer has said so far, in which citations that come later have their places. Of a long answer only the beginning
+/// is kept: what is cited behind it has its place at the end of that.
+#[derive(Debug, Default)]
+pub struct SaidText {
+    kept: Text<'static>,
+    is_full: bool,
+}
+
+/// The most that is kept of what was said, in bytes.
+const MAX_SAID: usize = 1 << 20;
+
+impl SaidText {
+    pub fn push(&mut self, more: &Text<'_>) {
+        self.is_full |= self.kept.literal().len() + more.literal().len() > MAX_SAID;
+        if !self.is_full {
+            self.kept.push(more);
+        }
+    }
+
+    pub fn kept(&self) -> &Text<'static> {
+        &self.kept
+    }
+}
+
 impl<'t> CitedText<'t> {
     pub fn of(text: &'t Text<'_>) -> Self {
         let plain = text.decode();
@@ -180,6 +204,18 @@ mod tests {
     fn citation(span: Option<(u64, u64)>) -> Citation<'static> {
         let span = span.map(|(start, end)| Span { start, end });
         Citation { url: Text::plain("https://a.b"), title: None, quoted: None, span }
+    }
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_kept() {
+        let mut said = SaidText::default();
+        for text in ["first", &"x".repeat(MAX_SAID), "last"] {
+            said.push(&Text::of(text));
+        }
+        let said = CitedText::of(said.kept());
+        assert_eq!(said.as_str(), "first");
+        let span = Span { start: 2, end: MAX_SAID as u64 };
+        assert_eq!((said.marked(span), said.marked(Span { start: 9, ..span })), ("rst", ""));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::parts_read::{self, Read};
 use super::{grounding, images, member, probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, Event, MAX_CHOICES, Part, PartKind, Stop};
-use crate::dialect::citation::CitedText;
+use crate::dialect::citation::{CitedText, SaidText};
 use crate::dialect::literal::Text;
 use crate::dialect::search::Search;
 use crate::dialect::stream_event::StreamEvent;
@@ -25,11 +25,11 @@ pub struct StreamReader {
     /// The open part.
     open: Option<(u32, OpenPart)>,
     calls: usize,
-    /// The whole text so far.
-    said: Text<'static>,
-    /// The number of characters of `said`.
+    /// The text so far.
+    said: SaidText,
+    /// The number of its characters.
     chars: u64,
-    /// The number of characters of `said` before the open part.
+    /// The number of its characters before the open part.
     before: u64,
     /// The latest grounding metadata, as JSON.
     grounding: Option<String>,
@@ -197,7 +197,7 @@ impl StreamReader {
         let Some((key, OpenPart::Text)) = self.open else { return };
         let metadata = self.grounding.as_deref().and_then(|metadata| Node::parse(metadata).ok());
         let Some(metadata) = metadata else { return };
-        let said = CitedText::of(&self.said);
+        let said = CitedText::of(self.said.kept());
         for (_, citation) in grounding::read(&metadata, |_| Some((0, &said))) {
             if citation.span.is_none_or(|span| span.end > self.before) {
                 each(Event::Cite { key, citation: citation.counted_from(self.before) });

@@ -12,7 +12,7 @@ use super::reply_write::{call_id, id, is_carried, own_signature, put_carrier};
 use super::{images, probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
-use crate::dialect::citation::Citation;
+use crate::dialect::citation::{Citation, SaidText};
 use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::Token;
@@ -32,11 +32,11 @@ pub struct StreamWriter {
     /// The open parts, by their keys, which follow the order of their start.
     open: BTreeMap<u32, Open>,
     calls: u64,
-    /// The whole text so far.
-    said: Text<'static>,
-    /// The number of characters of `said`.
+    /// The text so far.
+    said: SaidText,
+    /// The number of its characters.
     chars: u64,
-    /// The citations of `said`.
+    /// Its citations.
     citations: Vec<Citation<'static>>,
     tokens: Vec<Token<'static>>,
     /// The queries of searches.
@@ -231,7 +231,7 @@ impl StreamWriter {
                     o.field_if("finishReason", stop.map(stop::word));
                     if stop.is_some() {
                         let citations = self.citations.iter().collect();
-                        let said = Cited { part: None, text: &self.said, citations };
+                        let said = Cited { part: None, text: self.said.kept(), citations };
                         grounding::put(o, &self.queries, &[said]);
                         probabilities::put(o, &self.tokens.iter().collect::<Vec<_>>());
                     }

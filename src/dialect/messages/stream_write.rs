@@ -14,7 +14,7 @@ use super::reply::{ShownSignature, call_id, message_id, put_redacted};
 use super::stop::{self, Counts};
 use super::{citations, searches};
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
-use crate::dialect::citation::{Citation, CitedText};
+use crate::dialect::citation::{Citation, CitedText, SaidText};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
@@ -61,7 +61,7 @@ struct WrittenBlock {
 #[derive(Debug)]
 enum BlockContent {
     /// The text so far, and its citations.
-    Text(Text<'static>, Vec<Citation<'static>>),
+    Text(SaidText, Vec<Citation<'static>>),
     Thinking,
     Call {
         id: Text<'static>,
@@ -167,7 +167,7 @@ impl StreamWriter {
 
     fn add(&mut self, key: u32, part: &PartKind<'_>) {
         let kind = match part {
-            PartKind::Text | PartKind::Refusal => BlockContent::Text(Text::EMPTY, Vec::new()),
+            PartKind::Text | PartKind::Refusal => BlockContent::Text(SaidText::default(), Vec::new()),
             PartKind::Thinking => BlockContent::Thinking,
             PartKind::Call { name, .. } if name.is_empty() => return,
             PartKind::Call { id, name, kind, .. } => {
@@ -333,7 +333,7 @@ impl WrittenBlock {
                     put_delta(*next_index - 1, "input_json_delta", "partial_json", "\"}", out);
                 }
                 BlockContent::Text(said, citations) if !citations.is_empty() => {
-                    let said = CitedText::of(said);
+                    let said = CitedText::of(said.kept());
                     citations.iter().for_each(|citation| put_citation(*next_index - 1, citation, &said, out));
                 }
                 _ => {}

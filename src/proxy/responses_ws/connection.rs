@@ -150,6 +150,12 @@ async fn read_frames(
         match timeout(SILENCE, receiver.next(&mut memory)).await {
             Ok(Ok(Received::Text(frame))) => {
                 memory.shrink_to(frame.len());
+                // A short frame takes none of the memory for bodies, but many that wait do.
+                if inbox.waiting_bytes() + frame.len() > FREE_BODY
+                    && memory.grow_at_once(frame.len()).is_err()
+                {
+                    return CloseReason::NoRoom;
+                }
                 if !inbox.put((frame, mem::replace(&mut memory, no_memory()))) {
                     return CloseReason::Policy(
                         "too many frames are waiting for the current response to end",
@@ -212,12 +218,17 @@ impl Inbox {
             return true;
         }
         let length = frame.len();
-        if self.bytes.load(Ordering::Relaxed).saturating_add(length) > self.max_bytes {
+        if self.waiting_bytes().saturating_add(length) > self.max_bytes {
             return false;
         }
         self.bytes.fetch_add(length, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::Relaxed);
         self.frames.try_send((frame, memory)).is_ok()
+    }
+
+    /// Returns the bytes of the frames that wait.
+    fn waiting_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     fn taken(&self, frame: &Bytes) {

@@ -15,7 +15,7 @@ use crate::time::{DAY, Millis};
 
 const KEPT_MS: Millis = DAY;
 const MAX_KEPT: usize = 4096;
-/// The maximum length of a signature and its call id together, in bytes; longer ones are not kept.
+/// The most bytes that a signature and its call's id may take, which is held twice; longer ones are not kept.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// The caller's key, and the call's id.
@@ -38,7 +38,7 @@ struct Kept {
 impl CallSignatures {
     /// Keeps the signature of a tool call made for the caller with that key.
     pub(super) fn keep(&self, key: Option<KeyId>, call: String, signature: String, now: Millis) {
-        if call.len() + signature.len() > MAX_LENGTH {
+        if 2 * call.len() + signature.len() > MAX_LENGTH {
             return;
         }
         let (key, until) = ((key, call), now + KEPT_MS);

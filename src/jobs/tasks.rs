@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Tasks are in memory only: a restart forgets them. Starting a task whose dedupe key belongs to an unfinished one returns
-//! that one. A reset stops all unfinished tasks; so does the stop of the service, after waiting a while. The newest
-//! [`MAX_ENDED`] of the ended tasks stay. The listener writes an event for each start and each end. It hears of the end
-//! before the task shows it: whoever sees that a task has ended finds the event.
+//! that one. A reset stops all unfinished tasks; so does the stop of the service, after waiting a while. Of the ended tasks
+//! the newest stay, up to [`MAX_ENDED`] and [`MAX_RESULTS`]. The listener writes an event for each start and each end. It
+//! hears of the end before the task shows it: whoever sees that a task has ended finds the event.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -36,6 +36,8 @@ pub const COPY: &str = "database-migrate";
 const KEPT: Duration = Duration::from_secs(6 * 3600);
 /// The number of ended tasks that can be read.
 const MAX_ENDED: usize = 1000;
+/// The bytes that the results of ended tasks have as JSON; in memory they take some five times as much.
+const MAX_RESULTS: usize = 4 << 20;
 /// The longest wait for a task to be stopped: it stops where it next waits for something.
 const STOP: Duration = Duration::from_secs(5);
 /// The error of a task that the stop of the service keeps from running.
@@ -65,6 +67,8 @@ struct Entry {
     task: Task,
     /// When the task ended; its retention counts from here.
     ended: Option<Instant>,
+    /// The length of its result as JSON.
+    result_bytes: usize,
     /// The running work; `None` once it has ended.
     running: Option<Running>,
 }
@@ -204,7 +208,7 @@ impl Tasks {
         let (id, kind, title) = (task.id.clone(), task.kind, task.title.clone());
         let (stop, stopped) = oneshot::channel();
         let (at_work, gone) = oneshot::channel::<()>();
-        tasks.push_back(Entry { task, ended: None, running: Some(Running { stop, gone }) });
+        tasks.push_back(Entry { task, ended: None, result_bytes: 0, running: Some(Running { stop, gone }) });
         drop(tasks);
 
         let progress = TaskProgress { inner: self.inner.clone(), id };
@@ -325,6 +329,7 @@ impl TaskProgress {
             match outcome {
                 Ok(done) => {
                     task.status = Status::Succeeded;
+                    entry.result_bytes = done.result.to_string().len();
                     task.result = Some(done.result);
                 }
                 Err(error) => {
@@ -425,11 +430,16 @@ fn unended<'a>(tasks: &'a VecDeque<Entry>, dedupe_key: &str) -> Option<&'a Entry
     tasks.iter().find(|entry| entry.ended.is_none() && entry.task.dedupe_key.as_deref() == Some(dedupe_key))
 }
 
-/// Forgets tasks that ended too long ago, then the oldest ended ones beyond the bound.
+/// Forgets tasks that ended too long ago, then the oldest ended ones beyond the bounds. The last one to end stays however long
+/// its result is.
 fn sweep(tasks: &mut VecDeque<Entry>) {
     tasks.retain(|entry| entry.ended.is_none_or(|ended| ended.elapsed() < KEPT));
-    let ended = tasks.iter().filter(|entry| entry.ended.is_some()).count();
-    let mut surplus = ended.saturating_sub(MAX_ENDED);
+    let (mut ended, mut bytes) = (0, 0);
+    let beyond = tasks.iter().rev().filter(|entry| entry.ended.is_some()).skip_while(|entry| {
+        (ended, bytes) = (ended + 1, bytes + entry.result_bytes);
+        ended == 1 || (ended <= MAX_ENDED && bytes <= MAX_RESULTS)
+    });
+    let mut surplus = beyond.count();
     tasks.retain(|entry| {
         let dropped = surplus > 0 && entry.ended.is_some();
         surplus -= usize::from(dropped);

@@ -162,6 +162,25 @@ async fn the_log_and_the_registry_are_bounded() {
 }
 
 #[tokio::test]
+async fn long_results_are_kept_as_far_as_there_is_room() {
+    let (tasks, mut notices) = tasks();
+    let mut run = async |length: usize| {
+        let result = json!("x".repeat(length - 2));
+        let started = tasks
+            .start(spec("Long", None), move |_| async { Ok(Done { message: "done".to_owned(), result }) });
+        ended(&mut notices).await;
+        started.id
+    };
+    let first = run(MAX_RESULTS / 2).await;
+    let second = run(MAX_RESULTS / 2).await;
+    assert_eq!(tasks.list(usize::MAX).len(), 2);
+    let third = run(MAX_RESULTS / 2).await;
+    assert!(tasks.get(&first).is_none() && tasks.get(&second).is_some());
+    let longest = run(2 * MAX_RESULTS).await;
+    assert!(tasks.get(&third).is_none() && tasks.get(&longest).is_some());
+}
+
+#[tokio::test]
 async fn lists_are_newest_first_and_limited() {
     let (tasks, _notices) = tasks();
     for title in ["a", "b", "c"] {

@@ -319,9 +319,11 @@ fn in_the_middle_of_a_stream_heartbeats_stand_between_whole_events() {
     }
 }
 
-#[test]
-fn a_response_whose_stream_is_taken_up_is_kept_open_too() {
-    const ONE: &str = "/v1/responses/resp_up1";
+/// The path of a response that is made in the background.
+const ONE: &str = "/v1/responses/resp_up1";
+
+/// Starts a gateway that was asked for that response.
+fn with_response_in_background() -> (Gateway, Upstream) {
     let gateway = Gateway::with(&IN_THE_MIDDLE);
     let upstream = site(&gateway);
     let queued = json!({"id": "resp_up1", "object": "response", "status": "queued", "background": true,
@@ -329,6 +331,12 @@ fn a_response_whose_stream_is_taken_up_is_kept_open_too() {
     upstream.answer(RESPONSES, Reply::json(200, &queued));
     let ask = json!({"model": MODEL, "input": "x", "background": true});
     gateway.client().post(RESPONSES, &ask).expect(200);
+    (gateway, upstream)
+}
+
+#[test]
+fn a_response_whose_stream_is_taken_up_is_kept_open_too() {
+    let (gateway, upstream) = with_response_in_background();
     let (gate, events) = (Gate::new(), wire::response_events(MODEL));
     // The silence falls into the second event.
     let (begun, whole) = (events[0].len(), events.concat());
@@ -344,14 +352,7 @@ fn a_response_whose_stream_is_taken_up_is_kept_open_too() {
 
 #[test]
 fn no_heartbeat_falls_into_a_long_event_of_a_stream_that_is_taken_up() {
-    const ONE: &str = "/v1/responses/resp_up1";
-    let gateway = Gateway::with(&IN_THE_MIDDLE);
-    let upstream = site(&gateway);
-    let queued = json!({"id": "resp_up1", "object": "response", "status": "queued", "background": true,
-        "model": MODEL, "output": [], "error": null, "usage": null});
-    upstream.answer(RESPONSES, Reply::json(200, &queued));
-    let ask = json!({"model": MODEL, "input": "x", "background": true});
-    gateway.client().post(RESPONSES, &ask).expect(200);
+    let (gateway, upstream) = with_response_in_background();
     // A part of the event is passed on before its end comes, with the silence of several heartbeats between.
     let mut events = wire::response_events(MODEL);
     let long =

@@ -1,5 +1,6 @@
 //! Cross-origin rules: no credentials, requested headers are echoed. By default, pages of any origin may read answers of
-//! the proxy interface, since they hold its token; answers of the admin interface and the metrics may only be read by its own origin.
+//! the proxy interface, since they hold its token; answers of the admin interface and the metrics may only be read by the
+//! gateway's own origin.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};

@@ -319,9 +319,11 @@ impl TaskProgress {
     }
 
     fn finish(&self, outcome: Outcome) {
+        let result_bytes = outcome.as_ref().map_or(0, |done| done.result.to_string().len());
         self.change(|entry, now| {
             let task = &mut entry.task;
             entry.ended = Some(Instant::now());
+            entry.result_bytes = result_bytes;
             entry.running = None;
             task.finished_at = Some(now.to_owned());
             task.expires_at_ms = expiry();
@@ -329,7 +331,6 @@ impl TaskProgress {
             match outcome {
                 Ok(done) => {
                     task.status = Status::Succeeded;
-                    entry.result_bytes = done.result.to_string().len();
                     task.result = Some(done.result);
                 }
                 Err(error) => {
@@ -430,7 +431,7 @@ fn unended<'a>(tasks: &'a VecDeque<Entry>, dedupe_key: &str) -> Option<&'a Entry
     tasks.iter().find(|entry| entry.ended.is_none() && entry.task.dedupe_key.as_deref() == Some(dedupe_key))
 }
 
-/// Forgets tasks that ended too long ago, then the oldest ended ones beyond the bounds. The last one to end stays however long
+/// Forgets tasks that ended too long ago, then the oldest ended ones beyond the bounds. The newest of them stays however long
 /// its result is.
 fn sweep(tasks: &mut VecDeque<Entry>) {
     tasks.retain(|entry| entry.ended.is_none_or(|ended| ended.elapsed() < KEPT));

@@ -11,7 +11,7 @@ use crate::ids::{AccountId, ChannelId, Id, RouteId, SiteId, TokenId, UnitId};
 use crate::routing::rebuild::{
     AccountCredentials, AccountRow, ChannelRow, Inventory, Plan, RouteRow, ServesBy, TokenRow, UnitRef,
 };
-use crate::routing::{AccountStatus, ModelPattern, Route, RouteMode, Snapshot, Strategy};
+use crate::routing::{ModelPattern, Route, RouteMode, Snapshot, Strategy};
 use crate::settings::Settings;
 use crate::store::availability::HasModels;
 use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
@@ -271,12 +271,7 @@ fn account(
         id: row.id,
         site_id: row.site_id,
         site_active: site.is_some_and(|site| site.status == sites::SiteStatus::Active),
-        status: match row.status {
-            accounts::AccountStatus::Active => AccountStatus::Active,
-            accounts::AccountStatus::Disabled => AccountStatus::Disabled,
-            accounts::AccountStatus::Expired => AccountStatus::Expired,
-            accounts::AccountStatus::Unhealthy => AccountStatus::Unhealthy,
-        },
+        status: row.status,
         serves_by: serves_by(row),
         unit: units.get(&row.id).copied(),
     }

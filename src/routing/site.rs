@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use hyper::http::{HeaderName, HeaderValue};
+use serde::Serialize;
 
 use super::health::SiteHealth;
 use super::limit_windows::LimitWindows;
@@ -58,11 +59,14 @@ pub struct Site {
 }
 
 /// Whether an account may be used, or why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AccountStatus {
+    #[default]
     Active,
     Disabled,
     Expired,
+    /// The account was found not to work, for a reason unknown here.
     Unhealthy,
 }
 
@@ -124,6 +128,28 @@ impl fmt::Display for Misconfiguration {
             Self::NoEndpoint => write!(f, "{}: all addresses of the site are disabled", Self::NO_ENDPOINT),
             Self::Other(problem) => f.write_str(problem),
         }
+    }
+}
+
+// === impl AccountStatus ===
+
+impl AccountStatus {
+    const ALL: [Self; 4] = [Self::Active, Self::Disabled, Self::Expired, Self::Unhealthy];
+
+    /// Returns the word for it in the database and in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::Expired => "expired",
+            Self::Unhealthy => "unhealthy",
+        }
+    }
+
+    /// Parses a status in any letter case; `None` for an unknown word.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        Self::ALL.into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
     }
 }
 

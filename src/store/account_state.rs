@@ -2,38 +2,8 @@
 
 use serde::Serialize;
 
+pub use crate::routing::AccountStatus;
 use crate::time::{Millis, now_ms};
-
-/// Whether an account is in use, as stored in its row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AccountStatus {
-    #[default]
-    Active,
-    Disabled,
-    Expired,
-    /// The account was found not to work, for a reason unknown here.
-    Unhealthy,
-}
-
-impl AccountStatus {
-    const ALL: [Self; 4] = [Self::Active, Self::Disabled, Self::Expired, Self::Unhealthy];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Disabled => "disabled",
-            Self::Expired => "expired",
-            Self::Unhealthy => "unhealthy",
-        }
-    }
-
-    /// Parses a status in any letter case; `None` for an unknown word.
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        Self::ALL.into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
-    }
-}
 
 /// The status of a disabled account before it was disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

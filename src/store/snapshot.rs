@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use super::accounts::{AccountRow, AccountStatus, CredentialMode};
+use super::accounts::{AccountRow, CredentialMode};
 use super::connections;
 use super::route_units::{MemberRow, UnitRow};
 use super::routes::{ChannelRow, RouteRow};
@@ -24,7 +24,7 @@ use crate::dialect::json;
 use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
-    self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
+    Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
     Misconfiguration, ModelPattern, OutboundProxy, Route, RouteMode, Site, UnitRole,
 };
 use crate::site_url::without_user_info;
@@ -239,12 +239,7 @@ impl<'a> Builder<'a> {
             id: row.id,
             site,
             username: row.username.clone(),
-            status: match row.status {
-                AccountStatus::Active => routing::AccountStatus::Active,
-                AccountStatus::Disabled => routing::AccountStatus::Disabled,
-                AccountStatus::Expired => routing::AccountStatus::Expired,
-                AccountStatus::Unhealthy => routing::AccountStatus::Unhealthy,
-            },
+            status: row.status,
             balance: row.balance,
             unit_cost: row.unit_cost,
             prices: self.live.prices(row.id),

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::booked_lines::BookedLines;
 use super::concurrency::{Concurrency, SitePlace, SitePlaces};
 use crate::ids::SiteId;
+use crate::logging::ThrottledWarning;
 use crate::sync::lock;
 
 /// The most lookups that may wait.
@@ -17,8 +18,6 @@ const WAITING: Concurrency = Concurrency { total: 512, per_site: 256 };
 const PARALLEL: Concurrency = Concurrency { total: 8, per_site: 4 };
 /// The time for which a log is not read after it has not answered in time.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two log lines about requests that are not looked up.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The lookups under way; [`Jobs`](super::Jobs) holds one.
 pub struct LookupQueue {
@@ -27,15 +26,7 @@ pub struct LookupQueue {
     pub(super) booked: BookedLines,
     /// The sites whose logs are not read, and until when.
     paused: Mutex<HashMap<SiteId, Instant>>,
-    refused: Mutex<Refused>,
-}
-
-/// The requests that are not looked up because too many wait.
-#[derive(Default)]
-struct Refused {
-    /// The number since the last log line.
-    count: u64,
-    logged_at: Option<Instant>,
+    refused: Mutex<ThrottledWarning>,
 }
 
 impl Default for LookupQueue {
@@ -55,7 +46,10 @@ impl LookupQueue {
     pub(super) fn admit(&self, site: SiteId) -> Option<SitePlace> {
         let place = self.waiting.try_acquire(site);
         if place.is_none() {
-            lock(&self.refused).note(Instant::now());
+            lock(&self.refused).warn(|| {
+                "a request keeps its estimated usage and cost: too many wait for the logs or price lists of sites"
+                    .to_owned()
+            });
         }
         place
     }
@@ -70,19 +64,5 @@ impl LookupQueue {
         let (mut paused, now) = (lock(&self.paused), Instant::now());
         paused.retain(|_, until| *until > now);
         paused.contains_key(&site)
-    }
-}
-
-impl Refused {
-    fn note(&mut self, now: Instant) {
-        self.count += 1;
-        if self.logged_at.is_some_and(|logged_at| now - logged_at < LOG_INTERVAL) {
-            return;
-        }
-        log::warn!(
-            "{} request(s) keep their estimated usage and cost: too many wait for the logs or price lists of sites",
-            self.count
-        );
-        *self = Self { count: 0, logged_at: Some(now) };
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::late_usage::{ExactUsage, UsageLookup, book};
+use super::late_usage::{ExactUsage, SettledRequest, book_or_warn};
 use super::prices;
 use crate::jobs::Jobs;
 use crate::routing::Channel;
@@ -37,8 +37,8 @@ pub async fn wait_for_list(jobs: &Arc<Jobs>, channel: &Channel, model: &str) -> 
 }
 
 /// Queues a request that was booked by the estimate for booking by the list, and returns at once.
-pub fn enqueue(jobs: &Arc<Jobs>, mut request: UsageLookup) {
-    let Some(place) = jobs.usage_lookup.admit(request.channel.account.site.id) else { return };
+pub fn enqueue(jobs: &Arc<Jobs>, mut request: SettledRequest) {
+    let Some(place) = jobs.lookups.admit(request.channel.account.site.id) else { return };
     let waiting = jobs.clone();
     jobs.core.background.spawn("booking a request by a price list", async move {
         settle(&waiting, &mut request).await;
@@ -47,27 +47,22 @@ pub fn enqueue(jobs: &Arc<Jobs>, mut request: UsageLookup) {
 }
 
 /// Books a request by the price list, once that has been read; `request` then has the new cost.
-pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
+pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut SettledRequest) {
     let account = &request.channel.account;
     if !wait_for_list(jobs, &request.channel, &request.row.model).await {
         return;
     }
-    let Some(_slot) = jobs.usage_lookup.slots.acquire(account.site.id).await else { return };
+    let Some(_slot) = jobs.lookups.slots.acquire(account.site.id).await else { return };
     let Some(bill) = bill(request) else { return };
     let cost = bill.cost;
     let known = ExactUsage { tokens: request.tokens, source: None, bill };
-    match book(&jobs.core, request.booked(), known).await {
-        Ok(()) => (request.cost, request.is_priced) = (cost, true),
-        Err(error) => log::warn!(
-            "the log row of {} keeps its estimated usage and cost, the real ones could not be stored: \
-             {error}",
-            request.row.request_id.as_str()
-        ),
+    if book_or_warn(&jobs.core, request, known).await {
+        (request.cost, request.is_priced) = (cost, true);
     }
 }
 
 /// Returns the bill by the price list; `None` for a model that the list does not have.
-fn bill(request: &UsageLookup) -> Option<Bill> {
+fn bill(request: &SettledRequest) -> Option<Bill> {
     let account = &request.channel.account;
     let catalog = account.prices.load()?;
     let price = catalog.price(&request.row.model)?;

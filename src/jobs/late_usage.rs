@@ -36,8 +36,8 @@ pub struct Payer {
     resets: u64,
 }
 
-/// A settled request whose exact usage is to be looked up.
-pub struct UsageLookup {
+/// A settled request whose exact usage or price is to become known.
+pub struct SettledRequest {
     pub row: RowName,
     pub channel: Arc<Channel>,
     pub payer: Option<Payer>,
@@ -62,9 +62,9 @@ impl Payer {
     }
 }
 
-impl UsageLookup {
+impl SettledRequest {
     /// Returns the request as it was booked.
-    pub(super) fn booked(&self) -> BookedRequest<'_> {
+    fn booked(&self) -> BookedRequest<'_> {
         BookedRequest {
             row: &self.row,
             channel: Some(&self.channel),
@@ -124,6 +124,19 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         core.store.flush().await;
     }
     Ok(())
+}
+
+/// Books the difference of a request; where it cannot be stored, logs that the estimate stands. Returns whether it is
+/// booked.
+pub(super) async fn book_or_warn(core: &Core, request: &SettledRequest, known: ExactUsage) -> bool {
+    let booked = book(core, request.booked(), known).await;
+    if let Err(error) = &booked {
+        log::warn!(
+            "the log row of {} keeps its estimated usage and cost, the real ones could not be stored: {error}",
+            request.row.request_id.as_str()
+        );
+    }
+    booked.is_ok()
 }
 
 impl BookedRequest<'_> {

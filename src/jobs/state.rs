@@ -38,7 +38,7 @@ pub struct Jobs {
     pub backups: Backups,
     pub probes: Probes,
     pub announcements: Announcements,
-    pub usage_lookup: LookupQueue,
+    pub lookups: LookupQueue,
     /// The signal that saves the health of sites.
     pub health_saver: Saver,
     /// Held by the update check under way: two checks would both take the same version for new.
@@ -61,7 +61,7 @@ impl Jobs {
             backups: Backups::default(),
             probes: Probes::default(),
             announcements: Announcements::default(),
-            usage_lookup: LookupQueue::default(),
+            lookups: LookupQueue::default(),
             health_saver: Saver::default(),
             update_checks: tokio::sync::Mutex::default(),
             route_changes: AtomicU64::new(0),
@@ -84,7 +84,7 @@ impl Jobs {
             model_refresh: _,
             backups: _,
             announcements: _,
-            usage_lookup: _,
+            lookups: _,
             health_saver: _,
             update_checks: _,
             // Only compared with itself.

@@ -256,14 +256,7 @@ impl Attempt {
     pub(super) fn book_later(&mut self) -> Option<RowName> {
         let row = self.row.as_ref()?;
         self.booking = Booking::Later;
-        Some(RowName {
-            created_at: row.created_at,
-            request_id: row.request_id?,
-            retry_count: row.retry_count,
-            site_id: self.channel.account.site.id,
-            model: self.model.to_string(),
-            key_id: row.downstream_api_key_id,
-        })
+        RowName::of(row)
     }
 
     /// Records the path that the upstream is asked at.
@@ -371,7 +364,7 @@ impl Attempt {
         let awaits_prices = !is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
         let settled = match self.booking {
             Booking::AtEnd if is_in_log || awaits_prices => {
-                cost::settled(&self.channel, payer(), &row, usage, is_priced)
+                cost::settled_request(&self.channel, payer(), &row, usage, is_priced)
             }
             _ => None,
         };

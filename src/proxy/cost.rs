@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use crate::dialect::usage::Usage;
-use crate::jobs::late_usage::{Payer, UsageLookup};
+use crate::jobs::late_usage::{Payer, SettledRequest};
 use crate::money::Usd;
 use crate::routing::Channel;
-use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
+use crate::routing::pricing::{Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
 use crate::store::proxy_logs::{ChargedUsage, ProxyLogRow};
 
-/// Bills the usage of the row's model at the site's prices; uses the flat estimate where these are unknown.
+/// Bills the usage of the row's model.
 pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) -> Bill {
-    let catalog = channel.account.prices.load();
     let model = row.model_actual.as_deref().unwrap_or_default();
-    let price = catalog.as_ref().and_then(|catalog| catalog.price(model));
-    pricing::bill(price, row.platform, usage.map(tokens).unwrap_or_default())
+    channel.account.bill(model, usage.map(tokens).unwrap_or_default())
 }
 
 /// Returns the bill of an answer that costs nothing, or whose usage is not known yet.
@@ -41,23 +39,16 @@ pub(super) fn is_in_log(channel: &Channel, usage: Option<&Usage>) -> bool {
     usage_record::is_worth_asking(channel.account.site.platform, usage.is_some())
 }
 
-/// Collects what must be known to book a settled request anew later; `None` if the row lacks its request id or model.
-pub(super) fn settled(
+/// Collects what must be known to book a settled request anew later; `None` if the row has no [`RowName`].
+pub(super) fn settled_request(
     channel: &Arc<Channel>,
     payer: Option<Payer>,
     row: &ProxyLogRow,
     usage: Option<&Usage>,
     is_priced: bool,
-) -> Option<UsageLookup> {
-    Some(UsageLookup {
-        row: RowName {
-            created_at: row.created_at,
-            request_id: row.request_id?,
-            retry_count: row.retry_count,
-            site_id: channel.account.site.id,
-            model: row.model_actual.as_deref()?.to_owned(),
-            key_id: row.downstream_api_key_id,
-        },
+) -> Option<SettledRequest> {
+    Some(SettledRequest {
+        row: RowName::of(row)?,
         channel: channel.clone(),
         payer,
         ended: row.created_at.saturating_add(row.latency_ms.unwrap_or(0)),

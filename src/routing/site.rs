@@ -10,7 +10,7 @@ use super::health::SiteHealth;
 use super::limit_windows::LimitWindows;
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
-use super::pricing::PriceList;
+use super::pricing::{self, Bill, PriceList, Tokens};
 use crate::ids::{AccountId, EndpointId, SiteId};
 use crate::mask::Mask;
 use crate::money::Usd;
@@ -150,6 +150,17 @@ impl AccountStatus {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         Self::ALL.into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    /// Bills the tokens of a model at the site's prices for this account; by the flat estimate where these are unknown.
+    pub fn bill(&self, model: &str, tokens: Tokens) -> Bill {
+        let catalog = self.prices.load();
+        let price = catalog.as_ref().and_then(|catalog| catalog.price(model));
+        pricing::bill(price, Some(self.site.platform), tokens)
     }
 }
 

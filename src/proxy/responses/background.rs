@@ -24,7 +24,7 @@ use crate::jobs::late_usage::{BookedRequest, ExactUsage, Payer, book};
 use crate::keys::BudgetMask;
 use crate::money::Usd;
 use crate::proxy::Proxy;
-use crate::routing::pricing::{self, Bill, Tokens};
+use crate::routing::pricing::{self, Tokens};
 use crate::routing::serving;
 use crate::store;
 use crate::store::amend::{Claim, RowName};
@@ -170,11 +170,9 @@ pub(in crate::proxy) async fn book_late(
         // Soon after a start, the prices may not have been read; the answer is booked once, so by them if there are any.
         late_prices::wait_for_list(&proxy.jobs, channel, &row.model).await;
     }
-    let bill: Bill = {
-        let catalog = channel.map(|channel| channel.account.prices.load());
-        let catalog = catalog.as_ref().and_then(|catalog| catalog.as_ref());
-        let price = catalog.and_then(|catalog| catalog.price(&row.model));
-        pricing::bill(price, snapshot.site(row.site_id).map(|site| site.platform), tokens)
+    let bill = match channel {
+        Some(channel) => channel.account.bill(&row.model, tokens),
+        None => pricing::bill(None, snapshot.site(row.site_id).map(|site| site.platform), tokens),
     };
     let keys = core.keys.load_full();
     let key = row.key_id.and_then(|id| keys.get(id));

@@ -250,3 +250,17 @@ pub struct RowName {
     /// The key that made the request; `None` for the proxy token.
     pub key_id: Option<KeyId>,
 }
+
+impl RowName {
+    /// Returns the name of a row; `None` if the row lacks its request id, its site or its model.
+    pub fn of(row: &ProxyLogRow) -> Option<Self> {
+        Some(Self {
+            created_at: row.created_at,
+            request_id: row.request_id?,
+            retry_count: row.retry_count,
+            site_id: row.site_id?,
+            model: row.model_actual.as_deref()?.to_owned(),
+            key_id: row.downstream_api_key_id,
+        })
+    }
+}

@@ -126,6 +126,28 @@ pub struct NewSite {
     pub endpoints: Vec<NewEndpoint>,
 }
 
+impl NewSite {
+    /// Builds an active site with nothing but its own address.
+    pub fn named(name: impl Into<String>, url: impl Into<String>, platform: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            url: url.into(),
+            platform: platform.into(),
+            status: SiteStatus::Active,
+            proxy_url: None,
+            use_system_proxy: false,
+            custom_headers: None,
+            external_checkin_url: None,
+            is_pinned: false,
+            sort_order: None,
+            global_weight: 1.0,
+            max_concurrency: None,
+            initialization_preset_id: None,
+            endpoints: Vec::new(),
+        }
+    }
+}
+
 /// The fields that an update changes: `None` keeps a field, `Some(None)` clears it.
 #[derive(Debug, Clone, Default)]
 pub struct SitePatch {

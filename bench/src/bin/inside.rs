@@ -19,7 +19,7 @@ use switchyard::routing::{
     LiveTable, Policy, Rotations, Route, Selection, SelectionQuery, Snapshot, Strategy, Weights, select,
 };
 use switchyard::store::accounts::{self, NewAccount};
-use switchyard::store::sites::{self, NewSite, SiteStatus};
+use switchyard::store::sites::{self, NewSite};
 use switchyard::store::snapshot::Source;
 use switchyard::store::{self, Secret, Store, StoreOptions, routes};
 use switchyard_bench::payload::{MODEL, chat_request};
@@ -75,22 +75,8 @@ fn print(name: &str, took: Duration) {
 async fn fill(store: &Store) -> store::Result<()> {
     let mut ids = Vec::new();
     for number in 0..SITES {
-        let site = NewSite {
-            name: format!("site {number}"),
-            url: format!("https://site-{number}.example"),
-            platform: "openai".to_owned(),
-            status: SiteStatus::Active,
-            proxy_url: None,
-            use_system_proxy: false,
-            custom_headers: None,
-            external_checkin_url: None,
-            is_pinned: false,
-            sort_order: None,
-            global_weight: 1.0,
-            max_concurrency: None,
-            initialization_preset_id: None,
-            endpoints: Vec::new(),
-        };
+        let url = format!("https://site-{number}.example");
+        let site = NewSite::named(format!("site {number}"), url, "openai");
         ids.push(sites::insert(store, site).await?);
     }
     let mut owners = Vec::new();

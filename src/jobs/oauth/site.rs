@@ -29,22 +29,7 @@ pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::
     if let Some(id) = sites::find(&core.store, &site.platform, &site.url).await? {
         return Ok(id);
     }
-    let new = NewSite {
-        name: site.name.clone(),
-        url: site.url.clone(),
-        platform: site.platform.clone(),
-        status: site.status,
-        proxy_url: None,
-        use_system_proxy: false,
-        custom_headers: None,
-        external_checkin_url: None,
-        is_pinned: false,
-        sort_order: None,
-        global_weight: site.global_weight,
-        max_concurrency: None,
-        initialization_preset_id: None,
-        endpoints: Vec::new(),
-    };
+    let new = NewSite::named(&*site.name, &*site.url, &*site.platform);
     match sites::insert(&core.store, new).await {
         Ok(id) => {
             log::info!("the site \"{}\" was created for logins of {}", site.name, provider.id());

@@ -82,22 +82,7 @@ impl Drop for Dir {
 }
 
 fn site(name: &str) -> NewSite {
-    NewSite {
-        name: name.into(),
-        url: format!("https://{name}.example.com"),
-        platform: "new-api".into(),
-        status: SiteStatus::Active,
-        proxy_url: None,
-        use_system_proxy: false,
-        custom_headers: None,
-        external_checkin_url: None,
-        is_pinned: false,
-        sort_order: None,
-        global_weight: 1.0,
-        max_concurrency: None,
-        initialization_preset_id: None,
-        endpoints: Vec::new(),
-    }
+    NewSite::named(name, format!("https://{name}.example.com"), "new-api")
 }
 
 fn endpoint(url: &str) -> NewEndpoint {

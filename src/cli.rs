@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::config::Config;
 
 pub use commands::run as transfer;
-pub use failure::{CONFIGURATION, Failure, USAGE};
+pub use failure::{CONFIGURATION, Failure, OTHER, USAGE};
 pub use transfer::Transfer;
 use transfer::TransferKind;
 

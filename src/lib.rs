@@ -49,6 +49,7 @@
 //! credential_names  tells by the name of a header or member whether it holds a credential
 //! unfinished   files that are being written and directories of temporary files; what killed processes have left of them
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, fragments, pongs
+//! exit_code    the exit codes of the program
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map
 //! byte_order_mark  the mark that may stand before UTF-8 text
 //! subslice     the place of a slice in the text that it was cut from
@@ -80,6 +81,7 @@ pub mod desktop;
 pub mod dialect;
 pub mod doctor;
 pub(crate) mod error_words;
+pub(crate) mod exit_code;
 pub(crate) mod fast_map;
 pub(crate) mod fence;
 pub(crate) mod flight;

@@ -127,5 +127,5 @@ fn runtime(builder: &mut Builder) -> Result<Runtime, Failure> {
 }
 
 fn failed(message: String) -> Failure {
-    Failure::new(1, message)
+    Failure::new(cli::OTHER, message)
 }

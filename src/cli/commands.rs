@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::failure::{CANNOT_CREATE, CONFIGURATION, DATA, Failure, NO_INPUT, USAGE};
+use super::failure::{CANNOT_CREATE, CONFIGURATION, DATA, Failure, NO_INPUT, OTHER, USAGE};
 use super::import;
 use super::interruption::{self, OnInterruption, on_interruption, remove_on_interruption};
 use super::passphrase::PassphraseFrom;
@@ -36,7 +36,8 @@ const MAX_ADDRESS: u64 = 4096;
 /// Says what was not done and why, and with which status the process ends.
 pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
     let progress = Progress::new();
-    interruption::listen().map_err(|error| Failure::new(1, format!("cannot listen for signals: {error}")))?;
+    interruption::listen()
+        .map_err(|error| Failure::new(OTHER, format!("cannot listen for signals: {error}")))?;
     let data_dir = config.data_dir.clone();
     let _interruption = on_interruption(move || unfinished::remove_own_directories(&data_dir, IMPORT));
     match transfer {
@@ -198,13 +199,13 @@ async fn migrate(config: Config, task: Migration, progress: &Progress) -> Result
     }
     if let Err(error) = core.report_alive().await {
         core.stop().await;
-        return Err(Failure::new(1, error.to_string()));
+        return Err(Failure::new(OTHER, error.to_string()));
     }
     let (store, shown) = (core.store.clone(), place.masked());
     let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !task.keeps, &|_| {}));
     let copied = progress.during(&format!("Copying into {shown}"), work).await;
     core.stop().await;
-    let copied = copied.map_err(|error| Failure::new(1, error.to_string()))?;
+    let copied = copied.map_err(|error| Failure::new(OTHER, error.to_string()))?;
     let copied = copied.map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()))?;
     let filled = copied.iter().filter(|copied| copied.rows > 0);
     let lines: String = filled.map(|copied| format!("{:>12}  {}\n", copied.rows, copied.table)).collect();
@@ -230,7 +231,7 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     let partial = PartialFile::of(&to);
     let _interruption = remove_on_interruption(partial.path().to_owned());
     let counts = copies::save(&options, partial.path()).map_err(|error| Failure {
-        code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
+        code: if error.exit_code() == OTHER { CANNOT_CREATE } else { error.exit_code() },
         ..refused(&error)
     })?;
     let to = name_copy(&partial, to, is_named)?;
@@ -426,7 +427,7 @@ impl Scratch {
         let [usual, last] = [std::env::temp_dir(), data_dir.to_owned()];
         let create = |parent: &Path| {
             WorkDirectory::create(parent, DRY_RUN)
-                .map_err(|error| Failure::new(1, format!("{}: {error}", parent.display())))
+                .map_err(|error| Failure::new(OTHER, format!("{}: {error}", parent.display())))
         };
         for parent in [&usual, &last] {
             unfinished::remove_left_directories(parent, DRY_RUN);

@@ -1,12 +1,6 @@
 //! The failure of a command.
 
-/// The exit codes of sysexits(3).
-pub const USAGE: u8 = 64;
-pub const DATA: u8 = 65;
-pub const NO_INPUT: u8 = 66;
-pub const CANNOT_CREATE: u8 = 73;
-pub const IO: u8 = 74;
-pub const CONFIGURATION: u8 = 78;
+pub use crate::exit_code::{CANNOT_CREATE, CONFIGURATION, DATA, IO, NO_INPUT, OTHER, USAGE};
 
 /// The reason why a command did nothing, or not everything.
 #[derive(Debug)]

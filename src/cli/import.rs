@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::failure::{DATA, Failure, NO_INPUT, USAGE};
+use super::failure::{DATA, Failure, NO_INPUT, OTHER, USAGE};
 use super::passphrase::PassphraseFrom;
 use super::progress::Progress;
 use super::transfer::Import;
@@ -226,9 +226,9 @@ pub fn failure(error: ImportError) -> Failure {
         ImportError::Refused(why) => Failure::new(DATA, format!("nothing was imported: {why}")),
         ImportError::Store(store::Error::Full(what)) => {
             let advice = "free some space where DATA_DIR is";
-            Failure::new(1, format!("nothing was imported: the disk is full ({what}): {advice}"))
+            Failure::new(OTHER, format!("nothing was imported: the disk is full ({what}): {advice}"))
         }
-        other => Failure::new(1, format!("nothing was imported: {other}")),
+        other => Failure::new(OTHER, format!("nothing was imported: {other}")),
     }
 }
 

@@ -16,6 +16,7 @@ use super::publish::load_settings;
 use super::state::Core;
 use crate::background::Background;
 use crate::config::{Config, PLACEHOLDER_AUTH_TOKEN};
+use crate::exit_code;
 use crate::flight::Coalesced;
 use crate::keys::KeyTable;
 use crate::limits::{BodyMemory, RateLimiter, SiteLeases};
@@ -40,13 +41,26 @@ pub struct StartError {
     pub exit_code: u8,
 }
 
+// === impl StartError ===
+
+impl StartError {
+    fn failed(message: String) -> Self {
+        Self { message, exit_code: exit_code::OTHER }
+    }
+
+    /// Builds the error of a store that was opened and cannot be read.
+    fn unreadable(error: store::Error) -> Self {
+        Self::failed(format!("reading the store: {error}"))
+    }
+}
+
 /// Reads the further certificate authorities that are trusted.
 fn extra_roots(config: &Config) -> Result<Vec<CertificateDer<'static>>, StartError> {
     let Some(path) = &config.extra_roots_file else { return Ok(Vec::new()) };
     let read = std::fs::read(path).map_err(|error| error.to_string()).and_then(|pem| roots_from_pem(&pem));
     read.map_err(|error| {
         let message = format!("SSL_CERT_FILE: {}: {error}", path.display());
-        StartError { message, exit_code: 78 }
+        StartError { message, exit_code: exit_code::CONFIGURATION }
     })
 }
 
@@ -85,25 +99,25 @@ impl Core {
         let extra_roots = extra_roots(&config)?;
         let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
         remove_left_secrets(&store, bootstrap.as_ref()).await;
-        let unreadable =
-            |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
         let instance = crate::uuid::v4();
-        let presence = join_others(&store, &config, &instance).await.map_err(unreadable)?;
-        let settings = load_settings(&config, &store).await.map_err(unreadable)?;
+        let presence = join_others(&store, &config, &instance).await.map_err(StartError::unreadable)?;
+        let settings = load_settings(&config, &store).await.map_err(StartError::unreadable)?;
         let live = LiveTable::default();
-        let saved_health = store::settings::get(&store, saved::SETTING).await.map_err(unreadable)?;
+        let saved_health =
+            store::settings::get(&store, saved::SETTING).await.map_err(StartError::unreadable)?;
         live.restore_health(saved_health.as_deref().unwrap_or_default());
         let source = Source::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
             .await
-            .map_err(unreadable)?;
+            .map_err(StartError::unreadable)?;
         let snapshot = source.snapshot().clone();
-        let keys = store::keys::load_table(&store, &KeyTable::default()).await.map_err(unreadable)?;
+        let keys =
+            store::keys::load_table(&store, &KeyTable::default()).await.map_err(StartError::unreadable)?;
         let leases = SiteLeases::new(config.proxy.site_leases);
         leases.set_limits(snapshot.site_limits());
         let client = Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
-        notifier.restore_cooldowns().await.map_err(unreadable)?;
+        notifier.restore_cooldowns().await.map_err(StartError::unreadable)?;
         Ok(Arc::new(Self {
             settings,
             settings_changed: watch::Sender::new(()),
@@ -192,10 +206,9 @@ async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
     let named = named_place(config);
     let options = store_options(config);
     let store = open(options).await?;
-    let unreadable =
-        |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
-    let saved =
-        next_database::saved(&store, &config.data_dir, &config.database.tls).await.map_err(unreadable)?;
+    let saved = next_database::saved(&store, &config.data_dir, &config.database.tls)
+        .await
+        .map_err(StartError::unreadable)?;
     let Some(saved) = saved.filter(|saved| !saved.is(&named)) else {
         return Ok(OpenedStore { store, bootstrap: None, database: named });
     };
@@ -230,7 +243,7 @@ async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
 async fn open(options: StoreOptions) -> Result<Store, StartError> {
     tokio::task::spawn_blocking(move || Store::open(options))
         .await
-        .map_err(|error| StartError { message: format!("opening the store: {error}"), exit_code: 1 })?
+        .map_err(|error| StartError::failed(format!("opening the store: {error}")))?
         .map_err(|error| refused(&error))
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::exit_code;
+
 /// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -130,12 +132,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns the exit status that tells a supervisor what kind of failure this is: 78 (`EX_CONFIG`) when only
-    /// a changed configuration can help, 1 otherwise.
+    /// Returns the exit code that tells a supervisor whether only a changed configuration can help.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Unsupported(_) | Self::WrongSecret(_) => 78,
-            Self::Unusable(_) | Self::Missing(_) | Self::Locked(_) | Self::Migration(_) => 1,
+            Self::Unsupported(_) | Self::WrongSecret(_) => exit_code::CONFIGURATION,
+            Self::Unusable(_) | Self::Missing(_) | Self::Locked(_) | Self::Migration(_) => exit_code::OTHER,
         }
     }
 }

@@ -32,6 +32,9 @@ const STEPS: u32 = 32;
 /// The longest pause: work that took longer has waited for something other than the processor.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
+/// The number of rows that are read in one piece: a fraction of a millisecond's work.
+pub const PAGE: u32 = 250;
+
 /// The pace of work that is done in pieces.
 pub struct Pace {
     /// When the next piece may begin; locked by the piece under way.
@@ -83,6 +86,32 @@ impl Pace {
         let now = Instant::now();
         *next_at = now + ((now - began) * PAUSE_FACTOR).min(LONGEST_PAUSE);
         value
+    }
+
+    /// Reads rows, [`PAGE`] of them in a piece, until a page is not full. `read` gets what was kept of the last row before its
+    /// page; `keep` makes of a row what is kept of it.
+    pub async fn pages<R, T, F>(
+        &self,
+        mut read: impl FnMut(Option<&T>) -> F,
+        mut keep: impl FnMut(R) -> T,
+    ) -> store::Result<Vec<T>>
+    where
+        F: Future<Output = store::Result<Vec<R>>>,
+    {
+        let mut kept = Vec::new();
+        let mut is_last = false;
+        while !is_last {
+            let page = read(kept.last());
+            is_last = self
+                .piece(async {
+                    let page = page.await?;
+                    let is_last = page.len() < PAGE as usize;
+                    kept.extend(page.into_iter().map(&mut keep));
+                    Ok::<_, store::Error>(is_last)
+                })
+                .await?;
+        }
+        Ok(kept)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::models::outcome::RebuildCounts;
-use super::pace::{ComputePauses, Pace};
+use super::pace::{ComputePauses, PAGE, Pace};
 use super::rebuild_scope::Scope;
 use crate::core::Core;
 use crate::ids::{AccountId, ChannelId, Id, RouteId, SiteId, TokenId, UnitId};
@@ -13,11 +13,8 @@ use crate::routing::rebuild::{
 };
 use crate::routing::{ModelPattern, Route, RouteMode, Snapshot, Strategy};
 use crate::settings::Settings;
-use crate::store::availability::HasModels;
+use crate::store::availability::{AvailableModel, HasModels};
 use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
-
-/// The number of rows that are read in one piece: a fraction of a millisecond's work.
-const PAGE: u32 = 250;
 
 /// The stored rows from which a plan is made.
 pub(super) struct Rows {
@@ -61,53 +58,6 @@ impl NameInterner {
         self.0.insert(name.clone());
         name
     }
-
-    /// Reads all available models of accounts, or of tokens. Adds those that an operator typed to `typed`, too.
-    async fn of_owners<I: HasModels>(
-        &mut self,
-        store: &Store,
-        pace: &Pace,
-        typed: &mut Vec<(I, Arc<str>)>,
-    ) -> store::Result<Vec<(I, Arc<str>)>> {
-        let mut models: Vec<(I, Arc<str>)> = Vec::new();
-        let mut is_last = false;
-        while !is_last {
-            is_last = pace
-                .piece(async {
-                    let after = models.last().map_or((I::new(0), ""), |(id, name)| (*id, name));
-                    let page = availability::available_after(store, after, PAGE).await?;
-                    for row in &page {
-                        let model = (row.owner, self.intern(&row.name));
-                        typed.extend(row.is_manual.then(|| model.clone()));
-                        models.push(model);
-                    }
-                    Ok::<_, store::Error>(page.len() < PAGE as usize)
-                })
-                .await?;
-        }
-        Ok(models)
-    }
-
-    /// Reads all channels.
-    async fn of_channels(&mut self, store: &Store, pace: &Pace) -> store::Result<Vec<ChannelRow>> {
-        let mut channels: Vec<ChannelRow> = Vec::new();
-        let mut is_last = false;
-        while !is_last {
-            is_last = pace
-                .piece(async {
-                    let after = channels.last().map_or(ChannelId::ZERO, |last| last.id);
-                    let page = routes::planned_after(store, after, PAGE).await?;
-                    let is_last = page.len() < PAGE as usize;
-                    channels.extend(page.into_iter().map(|row| ChannelRow {
-                        source_model: row.source_model.map(|name| self.intern(&name)),
-                        ..row
-                    }));
-                    Ok::<_, store::Error>(is_last)
-                })
-                .await?;
-        }
-        Ok(channels)
-    }
 }
 
 // === impl OfferedModels ===
@@ -117,8 +67,14 @@ impl OfferedModels {
     async fn read(store: &Store, pace: &Pace) -> store::Result<Self> {
         let mut names = NameInterner::default();
         let mut typed = Vec::new();
-        let of_accounts = names.of_owners(store, pace, &mut typed).await?;
-        let of_tokens = names.of_owners(store, pace, &mut Vec::new()).await?;
+        let of_account = |row: AvailableModel<AccountId>| {
+            let model = (row.owner, names.intern(&row.name));
+            typed.extend(row.is_manual.then(|| model.clone()));
+            model
+        };
+        let of_accounts = pace.pages(|last| models_after(store, last.cloned()), of_account).await?;
+        let of_token = |row: AvailableModel<TokenId>| (row.owner, names.intern(&row.name));
+        let of_tokens = pace.pages(|last| models_after(store, last.cloned()), of_token).await?;
         Ok(Self { names, of_accounts, typed, of_tokens })
     }
 
@@ -140,6 +96,15 @@ impl OfferedModels {
     }
 }
 
+/// Reads the page of available models that follows `last`.
+async fn models_after<I: HasModels>(
+    store: &Store,
+    last: Option<(I, Arc<str>)>,
+) -> store::Result<Vec<AvailableModel<I>>> {
+    let after = last.as_ref().map_or((I::new(0), ""), |(id, name)| (*id, &**name));
+    availability::available_after(store, after, PAGE).await
+}
+
 // === impl Rows ===
 
 impl Rows {
@@ -149,7 +114,17 @@ impl Rows {
         let pace = Pace::default();
         let mut models = OfferedModels::read(store, &pace).await?;
         let keys = core.keys.load();
-        let channels = models.names.of_channels(store, &pace).await?;
+        let channels_after = |last: Option<&ChannelRow>| {
+            routes::planned_after(store, last.map_or(ChannelId::ZERO, |last| last.id), PAGE)
+        };
+        let with_known_name = |row: ChannelRow| ChannelRow {
+            source_model: row.source_model.map(|name| models.names.intern(&name)),
+            ..row
+        };
+        let channels = pace.pages(channels_after, with_known_name).await?;
+        let routes_after = |last: Option<&routes::RouteRow>| {
+            routes::some_after(store, last.map_or(RouteId::ZERO, |last| last.id), PAGE)
+        };
         let (sites, units) = (sites::list(store).await?, units(store).await?);
         Ok(Self {
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
@@ -157,7 +132,7 @@ impl Rows {
             tokens: tokens::list(store).await?,
             models,
             disabled_models: availability::disabled_models(store).await?,
-            routes: all_routes(store, &pace).await?,
+            routes: pace.pages(routes_after, |row| row).await?,
             channels,
             others: Vec::new(),
             served_elsewhere: HashSet::new(),
@@ -285,19 +260,6 @@ async fn units(store: &Store) -> store::Result<HashMap<AccountId, UnitRef>> {
         unit.members.iter().filter_map(move |member| Some((member.account_id, first?)))
     });
     Ok(members.collect())
-}
-
-async fn all_routes(store: &Store, pace: &Pace) -> store::Result<Vec<routes::RouteRow>> {
-    let mut all: Vec<routes::RouteRow> = Vec::new();
-    loop {
-        let after = all.last().map_or(RouteId::ZERO, |last| last.id);
-        let mut page = pace.piece(routes::some_after(store, after, PAGE)).await?;
-        let is_last = page.len() < PAGE as usize;
-        all.append(&mut page);
-        if is_last {
-            return Ok(all);
-        }
-    }
 }
 
 /// Returns which credentials of an account make channels.

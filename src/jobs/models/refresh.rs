@@ -25,7 +25,7 @@ use crate::jobs::accounts::health::lacks_another;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::oauth::discovery as connected;
 use crate::jobs::oauth::renewal;
-use crate::jobs::pace::{Pace, run_off_workers};
+use crate::jobs::pace::{PAGE, Pace, run_off_workers};
 use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
@@ -52,8 +52,6 @@ use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 2 };
 /// How often discovery is tried for an account whose credential is changed meanwhile.
 const ATTEMPTS: usize = 3;
-/// The number of stored models that are read in one piece: a fraction of a millisecond's work.
-const PAGE: u32 = 250;
 /// The time that a site has to list the keys of an account that has none stored here.
 const KEY_WAIT: Duration = Duration::from_secs(8);
 /// The shortest time between two refreshes that clients' requests for unknown models start.
@@ -307,16 +305,11 @@ async fn note_failure(
 
 /// Reads the stored models of an account.
 async fn known_models(pace: &Pace, store: &Store, id: AccountId) -> store::Result<Vec<ModelRow>> {
-    let mut known: Vec<ModelRow> = Vec::new();
-    loop {
-        let after = known.last().map_or("", |last| last.model_name.as_str());
-        let mut page = pace.piece(availability::of_account_after(store, id, after, PAGE)).await?;
-        let is_last = page.len() < PAGE as usize;
-        known.append(&mut page);
-        if is_last {
-            return Ok(known);
-        }
-    }
+    let after = |last: Option<&ModelRow>| {
+        let name = last.map(|last| last.model_name.clone()).unwrap_or_default();
+        async move { availability::of_account_after(store, id, &name, PAGE).await }
+    };
+    pace.pages(after, |row| row).await
 }
 
 /// Stores the models that an account's site lists, and the health that follows from them.

@@ -193,7 +193,7 @@ async fn migrate(config: Config, task: Migration, progress: &Progress) -> Result
     })?;
     let place = DatabaseAddress { kind, url, tls, data_dir: config.data_dir.clone() };
     let core = start_on_data(config).await?;
-    if place.is(&core.database) {
+    if place.is_same_place(&core.database) {
         core.stop().await;
         return Err(Failure::new(USAGE, "--to is the database already in use: name another one"));
     }

@@ -1,7 +1,7 @@
 //! Returns to the SQLite file of the data directory, which is in use after a factory reset whatever database was in use
 //! before.
 
-use super::start::{named_place, store_options};
+use super::start::{named_address, store_options};
 use super::state::Core;
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::relocate::DatabaseAddress;
@@ -25,8 +25,8 @@ impl Core {
             reset::everything(bootstrap, auth_token).await?;
         }
         let mut emptied = None;
-        let named = named_place(&self.config);
-        if !named.is(&default) && !self.database.is(&default) {
+        let named = named_address(&self.config);
+        if !named.is_same_place(&default) && !self.database.is_same_place(&default) {
             let options = StoreOptions {
                 kind: default.kind,
                 db_url: String::new(),
@@ -39,7 +39,7 @@ impl Core {
             reset::everything(&store, auth_token).await?;
             emptied = Some(store);
         }
-        if !named.is(&default) {
+        if !named.is_same_place(&default) {
             let store = self.bootstrap.as_ref().unwrap_or(&self.store);
             store.batch(next_database::save(store, &default)?).await?;
         }

@@ -23,5 +23,5 @@ mod start;
 mod state;
 
 pub use addresses::AddressWalk;
-pub use start::{StartError, named_place, store_options};
+pub use start::{StartError, named_address, store_options};
 pub use state::Core;

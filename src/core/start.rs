@@ -203,13 +203,13 @@ struct OpenedStore {
 
 /// Opens the database that the environment names, and from there the one that an operator has saved.
 async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
-    let named = named_place(config);
+    let named = named_address(config);
     let options = store_options(config);
     let store = open(options).await?;
     let saved = next_database::saved(&store, &config.data_dir, &config.database.tls)
         .await
         .map_err(StartError::unreadable)?;
-    let Some(saved) = saved.filter(|saved| !saved.is(&named)) else {
+    let Some(saved) = saved.filter(|saved| !saved.is_same_place(&named)) else {
         return Ok(OpenedStore { store, bootstrap: None, database: named });
     };
     let opened = match relocate::require_file(&saved) {
@@ -252,7 +252,7 @@ fn refused(error: &OpenError) -> StartError {
 }
 
 /// Returns the database that the environment names.
-pub fn named_place(config: &Config) -> DatabaseAddress {
+pub fn named_address(config: &Config) -> DatabaseAddress {
     DatabaseAddress {
         kind: config.database.kind,
         url: config.database.url.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::report::Report;
 use crate::config::Config;
-use crate::core::{named_place, store_options};
+use crate::core::{named_address, store_options};
 use crate::store::inspect::{self, DatabaseLocation, Inspection, Integrity, SchemaVersion, SiteAddress};
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::restore;
@@ -30,8 +30,8 @@ pub(super) struct DatabaseFindings {
 pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings {
     let options = store_options(config);
     let found = examine_at(report, &options);
-    let named = named_place(config);
-    let Some(saved) = found.place.as_ref().filter(|saved| !saved.is(&named)) else { return found };
+    let named = named_address(config);
+    let Some(saved) = found.place.as_ref().filter(|saved| !saved.is_same_place(&named)) else { return found };
     report.fine(
         CHECK,
         format!("its settings name another database, which a start will use: {}", saved.masked()),

@@ -69,7 +69,7 @@ pub struct Connection {
     /// The timer for the wait for an answer's first output, which runs beside the handlers' waits.
     pub first_output_timer: ReusableTimer,
     pub last_token: LastToken,
-    wire: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     upgrade_slot: UpgradeSlot,
 }
 
@@ -81,7 +81,7 @@ impl Connection {
 
     /// Returns why a request must not be served although hyper accepted its head. Must be called once per request.
     pub fn head_fault(&self) -> Option<HeadFault> {
-        self.wire.head_fault()
+        self.state.head_fault()
     }
 }
 
@@ -246,24 +246,24 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let Shared { options, stop, heads } = shared;
-    let wire = Arc::new(ConnectionState::default());
-    let upgrade_slot = UpgradeSlot::new(stop.clone(), wire.clone());
+    let state = Arc::new(ConnectionState::default());
+    let upgrade_slot = UpgradeSlot::new(stop.clone(), state.clone());
     let connection = Connection {
         peer,
         timer: ReusableTimer::default(),
         first_output_timer: ReusableTimer::default(),
         last_token: LastToken::default(),
-        wire: wire.clone(),
+        state: state.clone(),
         upgrade_slot: upgrade_slot.clone(),
     };
-    let stream = ClientStream::new(stream, options.idle_timeout, wire.clone(), heads);
+    let stream = ClientStream::new(stream, options.idle_timeout, state.clone(), heads);
     let flag = Arc::new(WakeFlag::default());
     let answering = Arc::new(InnerFlag::new(flag.clone()));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (head, body) = request.into_parts();
-        let body = WireBody::new(body, &head.headers, wire.clone());
+        let body = WireBody::new(body, &head.headers, state.clone());
         let answer = handler(hyper::Request::from_parts(head, body), connection.clone());
-        let answer = answering.clone().run(answered(answer, wire.clone()));
+        let answer = answering.clone().run(answered(answer, state.clone()));
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let mut serving = http1::Builder::new()
@@ -273,7 +273,7 @@ where
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let finish = |serving: Pin<&mut _>| {
-        wire.stop();
+        state.stop();
         UpgradeableConnection::graceful_shutdown(serving);
     };
     let ended = until_ended(Pin::new(&mut serving), finish, || answering.wake_by_ref(), flag, stop).await;
@@ -288,9 +288,9 @@ where
 
 /// Waits for a handler's answer and adds `Connection: close` if the connection must end with it: the unread rest of this
 /// request's body comes before the next request.
-async fn answered(answer: impl Future<Output = Response>, wire: Arc<ConnectionState>) -> Response {
+async fn answered(answer: impl Future<Output = Response>, state: Arc<ConnectionState>) -> Response {
     let mut response = answer.await;
-    if let Some(unread) = wire.take_unread() {
+    if let Some(unread) = state.take_unread() {
         let closes = response.headers().contains_key(header::CONNECTION);
         // Boxed, because it is rare and would enlarge every request's future.
         if closes || !Box::pin(unread.read_over()).await {

@@ -6,7 +6,7 @@
 //! | a time of a schedule | during the pass | the time is recorded before anything is done: nobody serves it twice |
 //! | the renewal of a credential | during the renewal | the others wait, and find the new one |
 //!
-//! A lease in use is extended every [`KEPT_EVERY`]. An instance that cannot extend it, because the database is cut off
+//! A lease in use is extended every [`RENEWAL_INTERVAL`]. An instance that cannot extend it, because the database is cut off
 //! from it, ends its work before the lease runs out; and what it has handed to the store by then is refused there if
 //! another instance was faster.
 
@@ -23,22 +23,22 @@ use crate::store::{self, job_runs};
 use crate::time::{Millis, millis, now_ms};
 
 /// The time for which a lease is taken or extended while it is in use.
-const LASTS: Duration = Duration::from_secs(30);
-const KEPT_EVERY: Duration = Duration::from_secs(10);
+const LEASE: Duration = Duration::from_secs(30);
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 /// The pause before another try where the database did not answer, or another instance is at work.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait for a scheduled time while the database does not answer, or while the instance that began the time
 /// before may be gone without a word.
-const LATEST: Duration = Duration::from_secs(600);
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// The interval at which an instance looks whether another has renewed a credential.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time that it looks: longer than a renewal and than the lease of a holder that is gone.
-const LONGEST_LOOK: Duration = Duration::from_secs(75);
+const LOOK_LIMIT: Duration = Duration::from_secs(75);
 
 /// Runs a pass of a job at an interval, unless another instance does that job.
 pub async fn run_as_leader(core: &Core, job: &str, interval: Duration, pass: PassFuture) -> Pass {
     let since = Instant::now();
-    match leases::take(&core.store, job, &core.instance, millis(LASTS)).await {
+    match leases::take(&core.store, job, &core.instance, millis(LEASE)).await {
         Ok(LeaseOutcome::Alone) => pass.await,
         Ok(LeaseOutcome::Ours(fence)) => {
             let outcome = run_under_lease(core, &fence, since, pass).await;
@@ -54,7 +54,7 @@ pub async fn run_as_leader(core: &Core, job: &str, interval: Duration, pass: Pas
 
 /// Extends the lease of a job at an interval until well after its next pass.
 async fn hold_beyond_next(core: &Core, fence: &Fence, interval: Duration) {
-    let lasts = (interval * 3 / 2).max(LASTS);
+    let lasts = (interval * 3 / 2).max(LEASE);
     if let Err(error) = leases::keep(&core.store, fence, millis(lasts)).await {
         log::debug!(
             "the lease of the job \"{}\" could not be extended and runs out soon: {error}",
@@ -66,7 +66,7 @@ async fn hold_beyond_next(core: &Core, fence: &Fence, interval: Duration) {
 /// Runs the pass of a job for a time of its schedule, unless that time was served: by another instance, or before the
 /// clock was set back.
 pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: PassFuture) -> Pass {
-    let latest = Instant::now() + LATEST;
+    let latest = Instant::now() + LONGEST_WAIT;
     let mut is_again = false;
     loop {
         let since = Instant::now();
@@ -92,7 +92,7 @@ pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: PassFutur
         if since >= latest || core.is_stopping() {
             return Err("the previous run is still in progress on another instance".to_owned());
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_PAUSE).await;
     }
 }
 
@@ -106,7 +106,7 @@ enum PassStart {
 /// Takes the lease, then records the time as served. `is_again` says that an earlier try may have recorded it.
 async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::Result<PassStart> {
     let (store, instance) = (&core.store, &core.instance);
-    let taken = leases::take(store, job, instance, millis(LASTS)).await?;
+    let taken = leases::take(store, job, instance, millis(LEASE)).await?;
     if matches!(taken, LeaseOutcome::Elsewhere) {
         let is_served = job_runs::is_begun(store, job, time).await?;
         return Ok(if is_served { PassStart::Served } else { PassStart::Elsewhere });
@@ -138,10 +138,10 @@ pub async fn with_account_lease<T>(
     // Boxed like the passes of jobs.
     let work = Box::pin(work);
     let job = format!("credential of account {account}");
-    let latest = Instant::now() + LONGEST_LOOK;
+    let latest = Instant::now() + LOOK_LIMIT;
     loop {
         let since = Instant::now();
-        match leases::take(&core.store, &job, &core.instance, millis(LASTS)).await? {
+        match leases::take(&core.store, &job, &core.instance, millis(LEASE)).await? {
             LeaseOutcome::Alone => {
                 leases::try_out(&core.store, &job, &core.instance).await?;
                 return Ok(work.await);
@@ -160,7 +160,7 @@ pub async fn with_account_lease<T>(
                 return Ok(done);
             }
             LeaseOutcome::Elsewhere if since >= latest => return Err(store::Error::Busy),
-            LeaseOutcome::Elsewhere => sleep(LOOK).await,
+            LeaseOutcome::Elsewhere => sleep(LOOK_INTERVAL).await,
         }
     }
 }
@@ -181,15 +181,15 @@ async fn run_under_lease<T>(
 
 /// Extends a lease that was taken at `since`; loses it when another instance has it, or may have it by now.
 async fn keep(core: &Core, fence: &Fence, mut since: Instant) -> std::convert::Infallible {
-    let mut pause = KEPT_EVERY;
+    let mut pause = RENEWAL_INTERVAL;
     loop {
-        let end = since + LASTS;
+        let end = since + LEASE;
         sleep_until((Instant::now() + pause).min(end)).await;
         let asked = Instant::now();
-        let kept = timeout_at(end, leases::keep(&core.store, fence, millis(LASTS))).await;
+        let kept = timeout_at(end, leases::keep(&core.store, fence, millis(LEASE))).await;
         match kept {
-            Ok(Ok(true)) => (since, pause) = (asked, KEPT_EVERY),
-            Ok(Err(_)) if Instant::now() < end => pause = AGAIN,
+            Ok(Ok(true)) => (since, pause) = (asked, RENEWAL_INTERVAL),
+            Ok(Err(_)) if Instant::now() < end => pause = RETRY_PAUSE,
             Ok(_) | Err(_) => break,
         }
     }

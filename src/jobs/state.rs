@@ -14,7 +14,7 @@ use super::oauth::renewals::FailedRenewals;
 use super::price_lists::Prices;
 use super::probe::busy::Probes;
 use super::sessions::renewals::Renewals;
-use super::tasks::{COPY, DRY_RUN, IMPORT, Notice, Tasks};
+use super::tasks::{COPY, DRY_RUN, IMPORT, TaskReport, Tasks};
 use crate::background::BoxedWork;
 use crate::core::Core;
 use crate::notify::Notifier;
@@ -109,7 +109,7 @@ const QUIET_TASK: &str = "site-announcements-sync";
 
 /// Builds the listener of tasks. It stores every start and end of a task as an event that operators see and sends
 /// failures, except those of `QUIET_TASK`; tasks whose callers wait for the answer leave no event.
-fn task_events(store: Store, notifier: Notifier) -> impl Fn(Notice) -> BoxedWork<()> + Send + Sync {
+fn task_events(store: Store, notifier: Notifier) -> impl Fn(TaskReport) -> BoxedWork<()> + Send + Sync {
     move |notice| {
         let (store, notifier) = (store.clone(), notifier.clone());
         Box::pin(async move {

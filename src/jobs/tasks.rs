@@ -61,7 +61,7 @@ struct Inner {
     listener: Listener,
 }
 
-type Listener = Box<dyn Fn(Notice) -> BoxedWork<()> + Send + Sync>;
+type Listener = Box<dyn Fn(TaskReport) -> BoxedWork<()> + Send + Sync>;
 
 struct Entry {
     task: Task,
@@ -160,7 +160,7 @@ pub struct LogLine {
 
 /// The report of a task's start or end, for the event list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub struct TaskReport {
     /// The task's type.
     pub kind: &'static str,
     pub title: String,
@@ -177,7 +177,10 @@ pub struct TaskProgress {
 
 impl Tasks {
     /// Creates an empty registry whose work runs in `background`. `listener` is called at each start and end.
-    pub fn new<F>(background: Arc<Background>, listener: impl Fn(Notice) -> F + Send + Sync + 'static) -> Self
+    pub fn new<F>(
+        background: Arc<Background>,
+        listener: impl Fn(TaskReport) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -219,7 +222,7 @@ impl Tasks {
             let _at_work = at_work;
             let work = async {
                 let outcome = run.run_in_slot(kind, &title, work).await;
-                run.inner.notify(Notice::of_end(kind, &title, &outcome)).await;
+                run.inner.notify(TaskReport::of_end(kind, &title, &outcome)).await;
                 run.finish(outcome);
             };
             tokio::select! {
@@ -311,7 +314,7 @@ impl TaskProgress {
             entry.task.status = Status::Running;
             entry.task.started_at = Some(now.to_owned());
         });
-        self.inner.notify(Notice::of_start(kind, title)).await;
+        self.inner.notify(TaskReport::of_start(kind, title)).await;
         catch_panic(work).await.unwrap_or_else(|panic| {
             log::error!("task \"{title}\" panicked: {panic}");
             Err("internal error; the service log has the details".to_owned())
@@ -352,12 +355,12 @@ impl TaskProgress {
 }
 
 impl Inner {
-    async fn notify(&self, notice: Notice) {
+    async fn notify(&self, notice: TaskReport) {
         (self.listener)(notice).await;
     }
 }
 
-impl Notice {
+impl TaskReport {
     fn of_start(kind: &'static str, title: &str) -> Self {
         Self { kind, title: title.to_owned(), message: format!("{title} started"), failed: false }
     }

@@ -42,22 +42,22 @@ impl Cooldowns {
     }
 
     /// Restores the record of a notice that was sent before a restart.
-    pub(super) fn restore(&mut self, mark: SentRecord) {
-        let SentRecord { signature, at, held_back } = mark;
+    pub(super) fn restore(&mut self, record: SentRecord) {
+        let SentRecord { signature, at, held_back } = record;
         if self.sent.len() < MAX_SIGNATURES {
             self.sent.entry(signature).or_insert(Sent { at, held_back, failed: false });
         }
     }
 
     /// Returns the record of a notice that was sent.
-    pub(super) fn mark(&self, signature: u64) -> Option<SentRecord> {
+    pub(super) fn record(&self, signature: u64) -> Option<SentRecord> {
         let sent = self.sent.get(&signature).filter(|sent| !sent.failed)?;
         Some(SentRecord { signature, at: sent.at, held_back: sent.held_back })
     }
 
     /// Returns the records of notices with repeats that were held back.
     pub(super) fn held_back(&self) -> impl Iterator<Item = SentRecord> {
-        self.sent.keys().filter_map(|signature| self.mark(*signature)).filter(|mark| mark.held_back > 0)
+        self.sent.keys().filter_map(|signature| self.record(*signature)).filter(|record| record.held_back > 0)
     }
 
     /// Decides whether a notice may be sent now; if so, returns how many repeats were held back since the last one.
@@ -157,15 +157,15 @@ mod tests {
     fn what_was_sent_before_a_restart_is_known_again() {
         let mut before = Cooldowns::default();
         assert_eq!([0, 1, 2].map(|second| at(&mut before, second)), [Some(0), None, None]);
-        let marks: Vec<SentRecord> = before.held_back().collect();
-        assert_eq!(marks, [SentRecord { signature: 1, at: 0, held_back: 2 }]);
+        let records: Vec<SentRecord> = before.held_back().collect();
+        assert_eq!(records, [SentRecord { signature: 1, at: 0, held_back: 2 }]);
         let mut after = Cooldowns::default();
-        for mark in marks {
-            after.restore(mark);
+        for record in records {
+            after.restore(record);
         }
         assert_eq!([299, 301].map(|second| at(&mut after, second)), [None, Some(3)]);
         after.take_back(1, 3);
-        assert_eq!(after.mark(1), None, "it reached nobody");
+        assert_eq!(after.record(1), None, "it reached nobody");
     }
 
     #[test]

@@ -214,8 +214,8 @@ impl Notifier {
         waiting.shutdown().await;
         let held_back: Vec<(CooldownSubject, SentRecord)> = {
             let recent = lock(&self.inner.recent);
-            let notices = recent.notices.held_back().map(|mark| (CooldownSubject::Notice, mark));
-            notices.chain(recent.events.held_back().map(|mark| (CooldownSubject::Event, mark))).collect()
+            let notices = recent.notices.held_back().map(|record| (CooldownSubject::Notice, record));
+            notices.chain(recent.events.held_back().map(|record| (CooldownSubject::Event, record))).collect()
         };
         self.inner.persist(held_back).await;
     }
@@ -287,19 +287,19 @@ impl Inner {
 
     /// Stores the record of a sent notice for the next process.
     async fn persist_one(&self, kind: CooldownSubject, signature: u64) {
-        let mark = lock(&self.recent).cooldowns(kind).mark(signature);
-        self.persist(mark.map(|mark| (kind, mark)).into_iter().collect()).await;
+        let record = lock(&self.recent).cooldowns(kind).record(signature);
+        self.persist(record.map(|record| (kind, record)).into_iter().collect()).await;
     }
 
-    async fn persist(&self, marks: Vec<(CooldownSubject, SentRecord)>) {
-        if marks.is_empty() {
+    async fn persist(&self, records: Vec<(CooldownSubject, SentRecord)>) {
+        if records.is_empty() {
             return;
         }
         let (now, now_here) = (now_ms(), monotonic_ms());
-        let rows = marks.into_iter().map(|(kind, mark)| SentRow {
-            signature: kind.stored(mark.signature),
-            last_sent_at: now - (now_here - mark.at),
-            held_back: mark.held_back,
+        let rows = records.into_iter().map(|(kind, record)| SentRow {
+            signature: kind.stored(record.signature),
+            last_sent_at: now - (now_here - record.at),
+            held_back: record.held_back,
         });
         let cutoff = now.saturating_sub(Cooldowns::memory(self.cooldown()));
         if let Err(error) = sent_notices::note(&self.store, rows.collect(), cutoff).await {

@@ -169,28 +169,28 @@ impl<'a> Delivery<'a> {
     fn dialect_order(&self, now: Millis) -> (DialectOrder, DialectOrder) {
         let (site, client) = (&self.channel.account.site, self.call.shape.dialect);
         if self.call.operation != Operation::Answer {
-            let formats = dialect_order::order_of_others(site.platform, client, self.call.operation);
-            return (formats, DialectOrder::none());
+            let dialects = dialect_order::order_of_others(site.platform, client, self.call.operation);
+            return (dialects, DialectOrder::none());
         }
-        let mut formats = dialect_order::order(site.platform, client, self.model);
+        let mut dialects = dialect_order::order(site.platform, client, self.model);
         let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);
-        if formats.first() != Some(&client) {
-            dialect_order::order_for_document(&mut formats, site.platform, client, self.model, body);
+        if dialects.first() != Some(&client) {
+            dialect_order::order_for_document(&mut dialects, site.platform, client, self.model, body);
         }
-        if formats.len() > 1
+        if dialects.len() > 1
             && let Some(prices) = self.channel.account.prices.load().as_ref()
             && let Some(price) = prices.price(self.model)
         {
             let models = [self.model, self.call.model.as_ref()];
             let listed = &price.labels.endpoint_types;
-            dialect_order::prefer_listed(&mut formats, site.platform, client, models, listed);
+            dialect_order::prefer_listed(&mut dialects, site.platform, client, models, listed);
         }
-        if formats.len() > 1 && continues_elsewhere(self.call) {
-            dialect_order::prefer(&mut formats, Dialect::Responses);
+        if dialects.len() > 1 && continues_elsewhere(self.call) {
+            dialect_order::prefer(&mut dialects, Dialect::Responses);
         }
-        dialect_order::keep_address(&mut formats, site.platform, client, marks, body);
-        let avoided = self.proxy.dialect_memory.apply(&mut formats, self.memory_key(), now);
-        (formats, avoided)
+        dialect_order::keep_address(&mut dialects, site.platform, client, marks, body);
+        let avoided = self.proxy.dialect_memory.apply(&mut dialects, self.memory_key(), now);
+        (dialects, avoided)
     }
 
     /// Remembers the refused dialects, once the site has answered the same request in another: so they were to blame.

@@ -77,7 +77,7 @@ pub(super) struct Client {
 
 /// The headers that may tell something; of repeated headers the first that is not empty.
 #[derive(Default)]
-struct ClientHeaders<'h> {
+struct ClientMarks<'h> {
     user_agent: &'h str,
     originator: &'h str,
     /// In order of precedence.
@@ -122,7 +122,7 @@ impl Confidence {
 impl Client {
     /// Identifies the client from a request's head and the user that its body names (`metadata.user_id` on messages).
     pub(super) fn detect(path: &str, dialect: Dialect, headers: &HeaderMap, user: Option<&str>) -> Self {
-        let marks = ClientHeaders::of(headers);
+        let marks = ClientMarks::of(headers);
         let profile = if path.starts_with("/v1internal:") {
             Self::profile(Family::GeminiCli, Confidence::Exact, Some(("gemini_cli", "Gemini CLI")), None)
         } else if dialect == Dialect::Messages {
@@ -160,9 +160,9 @@ impl Client {
     }
 }
 
-// === impl ClientHeaders ===
+// === impl ClientMarks ===
 
-impl<'h> ClientHeaders<'h> {
+impl<'h> ClientMarks<'h> {
     fn of(headers: &'h HeaderMap) -> Self {
         let mut marks = Self::default();
         for (name, value) in headers {

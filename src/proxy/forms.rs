@@ -12,7 +12,7 @@ use super::operation::{CallKind, Operation};
 use super::pipeline;
 
 /// The minimum body limit for image forms, in bytes; images are larger than conversations.
-const MAX_FORM: usize = 64 << 20;
+const MIN_FORM_LIMIT: usize = 64 << 20;
 
 /// Serves one call of such a surface. A recording may be as long as an uploaded file; how many such requests run at once
 /// is bounded by the memory that all bodies share.
@@ -27,7 +27,7 @@ pub(super) async fn serve(
             Operation::Transcribe | Operation::TranslateSpeech => {
                 usize::try_from(proxy.core.config.files.upload_limit).unwrap_or(usize::MAX)
             }
-            _ => MAX_FORM,
+            _ => MIN_FORM_LIMIT,
         };
         request.body_limit = request.body_limit.max(longest);
     }

@@ -215,7 +215,7 @@ impl Search<'_> {
             policy: call.caller.policy(),
             tried,
             now,
-            surface: &offers,
+            may_serve: &offers,
             load: &|channel| proxy.load_of(channel),
             max_avoidance: call.settings.cooldown.max_ms,
             last_resort: call.settings.last_resort,
@@ -232,7 +232,7 @@ impl Search<'_> {
                 DialectMemoryKey { site: site.id, client: dialect, model: &call.model, body: &call.body };
             offers(channel) && is_native(&proxy.dialect_memory, site.platform, key, now)
         };
-        let first = SelectionQuery { surface: &has_it, ..query };
+        let first = SelectionQuery { may_serve: &has_it, ..query };
         let native = is_bridged.then(|| select(&matched, &first, &mut random));
         let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
         match preferred.or(native).unwrap_or_else(|| select(&matched, &query, &mut random)) {

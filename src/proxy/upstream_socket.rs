@@ -15,7 +15,7 @@ use crate::ids::SiteId;
 use crate::proxy::Proxy;
 use crate::routing::{Endpoint, Origin};
 use crate::time::now_ms;
-use crate::upstream::{self, Answer, Conversation, Request, SendError, SocketKey};
+use crate::upstream::{self, Answer, Request, SendError, SocketKey, SocketOutcome};
 
 use super::compose::Delivery;
 use super::compose::cache_key;
@@ -112,8 +112,8 @@ pub(super) async fn send(
     if let Some(Upgrade { request, text, site, conversation }) = upgrade {
         // Boxed, because it is rare and large.
         match Box::pin(proxy.core.client.converse(origin, request, text, conversation)).await? {
-            Conversation::Answer(answer) => return Ok(answer),
-            Conversation::Refused(status) => {
+            SocketOutcome::Answer(answer) => return Ok(answer),
+            SocketOutcome::Refused(status) => {
                 if status.is_some_and(|status| WITHOUT.contains(&status.as_u16())) {
                     proxy.sockets.refused(site, now_ms());
                 }

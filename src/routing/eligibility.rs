@@ -26,8 +26,9 @@ pub struct SelectionQuery<'a> {
     /// The channels that this request has tried already.
     pub tried: &'a [ChannelOrMember],
     pub now: Millis,
-    /// Whether a channel's upstream can answer on the surface of this request.
-    pub surface: &'a dyn Fn(&Channel) -> bool,
+    /// Whether the request may go to a channel: its upstream can answer on the surface, and the caller of the selection has
+    /// nothing else against it.
+    pub may_serve: &'a dyn Fn(&Channel) -> bool,
     /// The factor by which the requests under way lower a channel's share; 1 when it is idle.
     pub load: &'a dyn Fn(&Channel) -> f64,
     /// The operator's cap on how long failures keep a channel behind others, in milliseconds.
@@ -87,7 +88,7 @@ const CHECKS: [Check; 10] = [
     |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
     |_, channel| account_obstacle(channel),
     |request, channel| (!request.fits_source_model(channel)).then_some(Obstacle::SourceModel),
-    |request, channel| (!(request.query.surface)(channel)).then_some(Obstacle::Surface),
+    |request, channel| (!(request.query.may_serve)(channel)).then_some(Obstacle::Surface),
     |request, channel| {
         request.query.policy.excludes_site(channel.account.site.id).then_some(Obstacle::SiteExcluded)
     },
@@ -109,13 +110,13 @@ impl<'a> SelectionQuery<'a> {
     /// Creates the query of a first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
         let max_avoidance = failure::MAX_COOLDOWN_MS;
-        let (surface, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
+        let (may_serve, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
         Self {
             model,
             policy,
             tried: &[],
             now,
-            surface,
+            may_serve,
             load,
             max_avoidance,
             last_resort: None,

@@ -36,10 +36,10 @@ pub struct Assessment<'r> {
     /// Empty when the channel is eligible.
     pub obstacles: Vec<Obstacle>,
     /// Whether recent failures put the channel behind others; always false where channels take turns.
-    pub recently_failed: bool,
+    pub failed_recently: bool,
     /// Whether a limit of its account is nearly used up.
     pub near_limit: bool,
-    pub place: SelectionStage,
+    pub stage: SelectionStage,
     /// The channel's present share of the requests, from 0 to 1.
     pub share: f64,
 }
@@ -53,7 +53,7 @@ pub enum SelectionStage {
     /// A limit of its account is nearly used up.
     NearLimit,
     BehindBreaker,
-    FailedLately,
+    FailedRecently,
     Weighed {
         score: Score,
         health: HealthParts,
@@ -85,48 +85,48 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
     let turns_go_round = found.route.strategy == Strategy::RoundRobin;
     let assess = |channel: &'r Arc<Channel>| {
         let obstacles: Vec<_> = request.obstacles(channel).collect();
-        let place =
+        let stage =
             if obstacles.is_empty() { SelectionStage::LaterPriority } else { SelectionStage::NotEligible };
-        let recently_failed = !turns_go_round && request.failed_recently(channel);
+        let failed_recently = !turns_go_round && request.failed_recently(channel);
         let near_limit = serving(channel).iter().all(|one| request.is_near_limit(one));
-        Assessment { channel, obstacles, recently_failed, near_limit, place, share: 0.0 }
+        Assessment { channel, obstacles, failed_recently, near_limit, stage, share: 0.0 }
     };
-    let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
+    let mut table = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
     let (others, near_limit): (Vec<_>, Vec<_>) =
-        sheet.eligible().partition(|channel| request.has_room(channel));
+        table.eligible().partition(|channel| request.has_room(channel));
     let eligible = if others.is_empty() {
         near_limit
     } else {
-        near_limit.iter().for_each(|channel| sheet.put(channel, SelectionStage::NearLimit, 0.0));
+        near_limit.iter().for_each(|channel| table.put(channel, SelectionStage::NearLimit, 0.0));
         others
     };
     match found.route.strategy {
-        Strategy::RoundRobin => sheet.go_round(&eligible, &request),
+        Strategy::RoundRobin => table.go_round(&eligible, &request),
         Strategy::Weighted => {
             let layer = match Layer::preferred(eligible.into_iter()) {
                 Layer::Empty => Vec::new(),
                 Layer::One(channel) => vec![channel],
                 Layer::Several(channels) => channels,
             };
-            sheet.weigh(Shortlist::new(layer, &request), &request, found);
+            table.weigh(Shortlist::new(layer, &request), &request, found);
         }
-        Strategy::StableFirst => sheet.compare(Shortlist::new(eligible, &request), &request, found.route.id),
+        Strategy::StableFirst => table.compare(Shortlist::new(eligible, &request), &request, found.route.id),
     }
-    sheet.into_explanation(&request, found.route.strategy)
+    table.into_explanation(&request, found.route.strategy)
 }
 
 /// The assessments while they are filled in.
 struct AssessmentTable<'r> {
     assessments: Vec<Assessment<'r>>,
-    lines: HashMap<ChannelId, usize>,
+    places: HashMap<ChannelId, usize>,
     /// The channel that the strategy's own rule picks; if `None`, the one with the largest share is.
     picked: Option<ChannelId>,
 }
 
 impl<'r> AssessmentTable<'r> {
     fn new(assessments: Vec<Assessment<'r>>) -> Self {
-        let lines = assessments.iter().zip(0..).map(|(one, line)| (one.channel.id, line)).collect();
-        Self { assessments, lines, picked: None }
+        let places = assessments.iter().zip(0..).map(|(one, place)| (one.channel.id, place)).collect();
+        Self { assessments, places, picked: None }
     }
 
     fn eligible(&self) -> impl Iterator<Item = &'r Arc<Channel>> {
@@ -146,9 +146,10 @@ impl<'r> AssessmentTable<'r> {
         reserve
     }
 
-    fn put(&mut self, channel: &Channel, place: SelectionStage, share: f64) {
-        if let Some(line) = self.lines.get(&channel.id).and_then(|line| self.assessments.get_mut(*line)) {
-            (line.place, line.share) = (place, share);
+    fn put(&mut self, channel: &Channel, stage: SelectionStage, share: f64) {
+        let place = self.places.get(&channel.id).copied();
+        if let Some(one) = place.and_then(|place| self.assessments.get_mut(place)) {
+            (one.stage, one.share) = (stage, share);
         }
     }
 
@@ -157,7 +158,7 @@ impl<'r> AssessmentTable<'r> {
             self.put(channel, SelectionStage::BehindBreaker, 0.0);
         }
         for channel in &list.failed_recently {
-            self.put(channel, SelectionStage::FailedLately, 0.0);
+            self.put(channel, SelectionStage::FailedRecently, 0.0);
         }
     }
 
@@ -166,12 +167,12 @@ impl<'r> AssessmentTable<'r> {
         let all_open = eligible.iter().all(|channel| open(channel));
         let next = next_in_turn(eligible.iter().copied(), request).map(|(channel, _)| channel.id);
         for channel in eligible {
-            let place = if open(channel) && !all_open {
+            let stage = if open(channel) && !all_open {
                 SelectionStage::BehindBreaker
             } else {
                 SelectionStage::InTurn
             };
-            self.put(channel, place, if Some(channel.id) == next { 1.0 } else { 0.0 });
+            self.put(channel, stage, if Some(channel.id) == next { 1.0 } else { 0.0 });
         }
         self.picked = next;
     }
@@ -196,14 +197,14 @@ impl<'r> AssessmentTable<'r> {
         let mut put_all = |pool, sites: &[RankedSite<'r>]| {
             for site in sites {
                 for channel in &site.channels {
-                    let place = SelectionStage::Stable {
+                    let stage = SelectionStage::Stable {
                         pool,
                         effective: site.effective,
                         site_channels: site.channels.len(),
                         conditions: request.conditions(channel),
                         health: HealthParts::of(channel, request),
                     };
-                    self.put(channel, place, if leaders.contains(&channel.id) { share } else { 0.0 });
+                    self.put(channel, stage, if leaders.contains(&channel.id) { share } else { 0.0 });
                 }
             }
         };
@@ -214,17 +215,17 @@ impl<'r> AssessmentTable<'r> {
 
     /// Returns the channel that the strategy would most probably pick.
     fn most_probable(&self) -> Option<&'r Arc<Channel>> {
-        let line = match self.picked {
-            Some(id) => self.lines.get(&id).copied(),
+        let place = match self.picked {
+            Some(id) => self.places.get(&id).copied(),
             None => {
                 let shares = self.assessments.iter().map(|one| one.share).enumerate();
                 let sharing = shares.filter(|(_, share)| *share > 0.0);
                 // Backwards, since `max_by` returns the last of several equals.
                 let largest = sharing.rev().max_by(|(_, one), (_, other)| one.total_cmp(other));
-                largest.map(|(line, _)| line)
+                largest.map(|(place, _)| place)
             }
         };
-        line.map(|line| self.assessments[line].channel)
+        place.map(|place| self.assessments[place].channel)
     }
 
     /// Gives all requests to the cooling channel that is tried now.
@@ -251,7 +252,7 @@ impl<'r> AssessmentTable<'r> {
             None => given.map(|channel| request.member(channel)),
         };
         // A member has the id of its unit's channel.
-        let picked = serving.and_then(|channel| self.lines.get(&channel.id).copied());
+        let picked = serving.and_then(|channel| self.places.get(&channel.id).copied());
         let upstream_model = serving.map_or(request.mapped, |channel| upstream_model(channel, request));
         Explanation { assessments: self.assessments, picked, serving, upstream_model }
     }

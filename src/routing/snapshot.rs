@@ -61,7 +61,7 @@ struct Index {
     aliases: Names,
     patterns: IdMap<RouteId, Arc<Route>>,
     /// Disabled exact routes, by their pattern; no request finds these.
-    off: Names,
+    disabled: Names,
 }
 
 // === impl Snapshot ===
@@ -243,8 +243,8 @@ impl Snapshot {
 
     /// Returns the routes whose pattern is exactly this model, including disabled ones.
     pub fn exact_routes(&self, model: &str) -> impl Iterator<Item = &Arc<Route>> {
-        let Index { exact, off, .. } = &self.index;
-        [exact, off].into_iter().filter_map(|names| names.get(model)).flatten()
+        let Index { exact, disabled, .. } = &self.index;
+        [exact, disabled].into_iter().filter_map(|names| names.get(model)).flatten()
     }
 
     /// Returns all globs and regexes, including disabled ones.
@@ -359,7 +359,7 @@ impl Index {
     fn each_list(&mut self, route: &Route, change: impl Fn(&mut Vec<Arc<Route>>)) {
         if !route.enabled {
             if route.is_exact() {
-                self.off.change(route.pattern.as_str(), &change, Vec::is_empty);
+                self.disabled.change(route.pattern.as_str(), &change, Vec::is_empty);
             }
             return;
         }

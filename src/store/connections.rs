@@ -28,7 +28,7 @@ pub struct RenewedTokens {
 
 /// The owner at the provider whose account is looked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Owner<'a> {
+pub struct ProviderIdentity<'a> {
     /// The provider's identifier.
     pub provider: &'a str,
     pub account_key: Option<&'a str>,
@@ -183,7 +183,7 @@ pub fn note_statement(account: &AccountRow, notes: &Notes) -> Statement {
 
 /// Returns the account of this owner: by the provider's account key and the project, where no project equals an
 /// empty one; by the e-mail address only when no key is known. Returns the oldest of several.
-pub async fn find(store: &Store, owner: Owner<'_>) -> Result<Option<AccountRow>> {
+pub async fn find(store: &Store, owner: ProviderIdentity<'_>) -> Result<Option<AccountRow>> {
     let (rule, args) = match (owner.account_key, owner.email) {
         (Some(key), _) => (
             "oauth_account_key = ? AND COALESCE(oauth_project_id, '') = ?",

@@ -48,7 +48,7 @@ pub struct Database {
     journal: Journal,
     versions: Versions,
     /// `None` when the database does not notify of changes.
-    news: Option<Arc<ChangeSignals>>,
+    change_signals: Option<Arc<ChangeSignals>>,
     /// Held until the writer has closed the database.
     lock: Mutex<Option<File>>,
 }
@@ -85,14 +85,23 @@ impl Database {
             })
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
         let readers = opener.map(Readers::new);
-        let news = listen.map(|listen| {
-            let news = Arc::<ChangeSignals>::default();
-            listen(Arc::clone(&news));
-            news
+        let change_signals = listen.map(|listen| {
+            let change_signals = Arc::<ChangeSignals>::default();
+            listen(Arc::clone(&change_signals));
+            change_signals
         });
         let writer = Mutex::new(Some(writer));
         Ok((
-            Self { dialect, queue, readers, writer, journal, versions, news, lock: Mutex::new(lock) },
+            Self {
+                dialect,
+                queue,
+                readers,
+                writer,
+                journal,
+                versions,
+                change_signals,
+                lock: Mutex::new(lock),
+            },
             sealer,
         ))
     }
@@ -108,7 +117,7 @@ impl Database {
     }
 
     /// Returns how far ahead requests of downstream keys are reserved in the database.
-    pub fn reach(&self) -> ReservationHorizon {
+    pub fn reservation_horizon(&self) -> ReservationHorizon {
         if self.is_shared() { ReservationHorizon::Outage } else { ReservationHorizon::Near }
     }
 
@@ -120,8 +129,8 @@ impl Database {
     /// Waits until the database notifies of possible changes by other instances; forever when it does not
     /// notify.
     pub async fn changes_signalled(&self) {
-        match &self.news {
-            Some(news) => news.next().await,
+        match &self.change_signals {
+            Some(change_signals) => change_signals.next().await,
             None => std::future::pending().await,
         }
     }
@@ -202,8 +211,8 @@ impl Database {
 
     fn take_writer(&self) -> Option<JoinHandle<()>> {
         self.queue.stop();
-        if let Some(news) = &self.news {
-            news.end();
+        if let Some(change_signals) = &self.change_signals {
+            change_signals.end();
         }
         lock(&self.writer).take()
     }

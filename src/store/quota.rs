@@ -40,7 +40,7 @@ async fn top_up(store: &Store, quota: &Quota, max: i64, counter: &Counter<'_>) -
     let mut max = max;
     for _ in 0..TRIES {
         let rest = max.saturating_sub(quota.reserved());
-        let count = quota.wants(rest, now_ms(), store.database().reach());
+        let count = quota.wants(rest, now_ms(), store.database().reservation_horizon());
         if rest <= 0 || count <= 0 {
             return Ok(quota.block() > 0);
         }

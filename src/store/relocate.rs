@@ -61,7 +61,7 @@ pub struct Copied {
 
 /// The progress of a copy.
 #[derive(Debug, Clone, Copy)]
-pub struct Step {
+pub struct CopyProgress {
     pub table: &'static str,
     /// The position of this table among all, from 1.
     pub number: usize,
@@ -72,7 +72,7 @@ pub struct Step {
     pub compares: bool,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for CopyProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, number, tables, rows, compares } = self;
         let what = if *compares { "Comparing" } else { "Copying" };
@@ -81,7 +81,7 @@ impl fmt::Display for Step {
 }
 
 /// A callback that is called after each page.
-pub type Tell<'a> = &'a dyn Fn(Step);
+pub type OnProgress<'a> = &'a dyn Fn(CopyProgress);
 
 /// A function that queries one of the two databases.
 type Read<'a> = &'a mut dyn FnMut(&str, Vec<Value>) -> Result<Vec<Row>>;
@@ -99,7 +99,7 @@ impl DatabaseAddress {
     }
 
     /// Whether both addresses lead to the same database, as far as they show.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_place(&self, other: &Self) -> bool {
         if self.kind != other.kind {
             return false;
         }
@@ -149,7 +149,7 @@ impl DatabaseAddress {
 
     /// Whether no file can have the path of this SQLite database: it has a NUL byte, or a name that is too long for its
     /// file system, be it that of a file beside the database.
-    pub fn is_no_path(&self) -> bool {
+    pub fn has_impossible_path(&self) -> bool {
         let is_no_name =
             |error: io::Error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename);
         self.file().is_some_and(|path| {
@@ -260,7 +260,7 @@ pub fn copy(
     store: &Store,
     place: &DatabaseAddress,
     overwrite: bool,
-    tell: Tell<'_>,
+    on_progress: OnProgress<'_>,
 ) -> Result<Vec<Copied>, OpenError> {
     if let (DatabaseKind::Sqlite, Location::File(path)) = (place.kind, place.location()) {
         directory_of(&path)?;
@@ -289,7 +289,7 @@ pub fn copy(
     }
     let source = ReadView::of(store)?;
     target.begin()?;
-    let copied = fill(&source, &mut *target, tell).inspect_err(|_| undo(&mut *target))?;
+    let copied = fill(&source, &mut *target, on_progress).inspect_err(|_| undo(&mut *target))?;
     target.commit()?;
     target.close()?;
     drop(lock);
@@ -333,7 +333,11 @@ fn copied_tables() -> impl DoubleEndedIterator<Item = &'static Table> {
     migrate::tables().iter().filter(|table| !NOT_COPIED.contains(&table.name))
 }
 
-fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+fn fill(
+    source: &ReadView,
+    target: &mut dyn Connection,
+    on_progress: OnProgress<'_>,
+) -> Result<Vec<Copied>, OpenError> {
     target.run(&[admin_snapshots::delete_all()])?;
     for table in copied_tables().rev() {
         target.run(&[Statement::new(format!("DELETE FROM {}", table.name), Vec::new())])?;
@@ -345,12 +349,12 @@ fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Resul
         let failed =
             |error: Error| OpenError::Unusable(format!("the table {} cannot be copied: {error}", table.name));
         let mut sum = Sum::default();
-        let step = |rows, compares| Step { table: table.name, number, tables: count, rows, compares };
+        let step = |rows, compares| CopyProgress { table: table.name, number, tables: count, rows, compares };
         let mut read = |sql: &str, args: Vec<Value>| source.query(sql, args);
         pages(table, &columns, &mut read, &mut |rows| {
             target.run(&inserts(table.name, &columns, rows))?;
             sum.add(rows);
-            tell(step(sum.rows, false));
+            on_progress(step(sum.rows, false));
             Ok(())
         })
         .map_err(failed)?;
@@ -358,7 +362,7 @@ fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Resul
         let mut read = |sql: &str, args: Vec<Value>| target.select(sql, &args);
         pages(table, &columns, &mut read, &mut |rows| {
             found.add(rows);
-            tell(step(found.rows, true));
+            on_progress(step(found.rows, true));
             Ok(())
         })
         .map_err(failed)?;

@@ -59,4 +59,4 @@ pub use request::{Request, RequestBody, RequestHeaders};
 pub use socket::{FromUpstream, OpenError, SocketReceiver, SocketSender, UpstreamSocket};
 pub(crate) use stream::Stream;
 pub use upgrade::RefusedUpgrade;
-pub use websocket::Conversation;
+pub use websocket::SocketOutcome;

@@ -41,7 +41,7 @@ const MAX_FRAME_HEADER_BYTES: usize = 32 * 1024;
 
 /// The result of an attempt to send a request over a WebSocket.
 #[derive(Debug)]
-pub enum Conversation {
+pub enum SocketOutcome {
     Answer(Answer),
     /// The upstream opens none, or not now, and was asked nothing yet. Has its status, where it gave one.
     Refused(Option<StatusCode>),
@@ -59,10 +59,10 @@ impl Client {
         request: Request,
         text: String,
         conversation: Option<SocketKey>,
-    ) -> Result<Conversation, SendError> {
+    ) -> Result<SocketOutcome, SendError> {
         // A proxy that forwards single requests does not forward frames.
         if origin.forwarder().is_some() {
-            return Ok(Conversation::Refused(None));
+            return Ok(SocketOutcome::Refused(None));
         }
         let text = Utf8Bytes::from(text);
         let home = |opened| {
@@ -74,7 +74,7 @@ impl Client {
         if let Some((socket, opened)) = kept {
             let turn = Turn { home: home(opened), headers: Vec::new(), is_first: false };
             match turn.go(socket, text.clone()).await {
-                Ok(answer) => return Ok(Conversation::Answer(answer)),
+                Ok(answer) => return Ok(SocketOutcome::Answer(answer)),
                 Err(error) if error.progress().retry_scope(request.work) == RetryScope::Here => {}
                 // It was most likely closed because it was idle.
                 Err(error) if began.elapsed() < DIES_WITHIN => return Err(error.expired()),
@@ -84,12 +84,12 @@ impl Client {
         let stream = self.open(origin).await?;
         let upgraded = match upgrade(stream, origin, request).await {
             Ok(upgraded) => upgraded,
-            Err(refused) => return Ok(Conversation::Refused(refused.map(|refused| refused.status))),
+            Err(refused) => return Ok(SocketOutcome::Refused(refused.map(|refused| refused.status))),
         };
         let headers = upgraded.headers.iter().filter_map(socket::header).collect();
         let turn = Turn { home: home(Instant::now()), headers, is_first: true };
         let socket = upgraded.into_socket(MAX_EVENT).await;
-        turn.go(Box::new(socket), text).await.map(Conversation::Answer)
+        turn.go(Box::new(socket), text).await.map(SocketOutcome::Answer)
     }
 }
 

@@ -89,7 +89,7 @@ enum BatchItem {
 
 /// The properties that all keys of one request share.
 #[derive(Clone)]
-struct Plan {
+struct SharedFields {
     site: Arc<Site>,
     platform_user_id: Option<i64>,
     skip_model_fetch: bool,
@@ -113,29 +113,29 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     }
     let site = admin.core.snapshot.load().site(input.site_id).cloned();
     let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
-    let plan = Plan {
+    let shared = SharedFields {
         site,
         platform_user_id: input.platform_user_id.or_else(|| user_id_of_name(input.username.as_deref()?)),
         skip_model_fetch: input.skip_model_fetch,
     };
     match <[String; 1]>::try_from(input.credentials) {
         Ok([key]) => {
-            let model_count = verify_key(&admin.core, &plan, &key).await?;
+            let model_count = verify_key(&admin.core, &shared, &key).await?;
             let stored = input.api_token.as_deref().unwrap_or(&key);
-            let created = store_key(&admin.core.store, &plan, stored, input.username, model_count).await?;
+            let created = store_key(&admin.core.store, &shared, stored, input.username, model_count).await?;
             admin.core.publish().await?;
-            answer_one(&admin.core.store, start_discovery(&admin.jobs, &plan, created)).await
+            answer_one(&admin.core.store, start_discovery(&admin.jobs, &shared, created)).await
         }
-        Err(keys) => create_many(admin.jobs.clone(), plan, keys, input.username).await,
+        Err(keys) => create_many(admin.jobs.clone(), shared, keys, input.username).await,
     }
 }
 
 /// Returns the number of models that the key lists; 0 without asking if the operator skips the verification.
-async fn verify_key(core: &Arc<Core>, plan: &Plan, key: &str) -> Result<usize> {
-    if plan.skip_model_fetch {
+async fn verify_key(core: &Arc<Core>, shared: &SharedFields, key: &str) -> Result<usize> {
+    if shared.skip_model_fetch {
         return Ok(0);
     }
-    let verified = models_of_key(core, &plan.site, key, plan.platform_user_id.is_some()).await;
+    let verified = models_of_key(core, &shared.site, key, shared.platform_user_id.is_some()).await;
     verified.map(|models| models.len()).map_err(AdminError::from)
 }
 
@@ -153,16 +153,16 @@ async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response
             if input.api_token.as_deref().is_some_and(is_mask) {
                 return Err(Invalid::field("apiToken", WHOLE_CREDENTIAL).into());
             }
-            let plan = Plan {
+            let shared = SharedFields {
                 site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
                 platform_user_id: user_id.or_else(|| user_id_of_name(username?)),
                 skip_model_fetch: input.skip_model_fetch,
             };
             let key = input.api_token.as_ref().unwrap_or(credential);
             let created =
-                store_key(&jobs.core.store, &plan, key, input.username.clone(), models.len()).await?;
+                store_key(&jobs.core.store, &shared, key, input.username.clone(), models.len()).await?;
             jobs.core.publish().await?;
-            answer_one(&jobs.core.store, start_discovery(&jobs, &plan, created)).await
+            answer_one(&jobs.core.store, start_discovery(&jobs, &shared, created)).await
         }
         Identity::Session { user, api_token, .. } => {
             create_session(jobs, &site, input, user, api_token).await
@@ -183,7 +183,7 @@ impl From<CredentialRefusal> for AdminError {
 /// Stores a verified key.
 async fn store_key(
     store: &Store,
-    plan: &Plan,
+    shared: &SharedFields,
     key: &str,
     username: Option<String>,
     model_count: usize,
@@ -193,8 +193,8 @@ async fn store_key(
         api_token: Some(Secret::from(key)),
         checkin_enabled: false,
         credential_mode: CredentialMode::ApiKey,
-        platform_user_id: plan.platform_user_id,
-        ..NewAccount::on_site(plan.site.id)
+        platform_user_id: shared.platform_user_id,
+        ..NewAccount::on_site(shared.site.id)
     };
     let id = accounts::insert(store, account).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
@@ -205,8 +205,8 @@ async fn store_key(
 
 /// Starts the task that follows the creation of an account, unless the request wants no models: it reads the models, then
 /// rebuilds the routes.
-fn start_discovery(jobs: &Arc<Jobs>, plan: &Plan, created: Created) -> Created {
-    if plan.skip_model_fetch {
+fn start_discovery(jobs: &Arc<Jobs>, shared: &SharedFields, created: Created) -> Created {
+    if shared.skip_model_fetch {
         return created;
     }
     let (id, for_task) = (created.id, jobs.clone());
@@ -248,16 +248,16 @@ async fn answer_one(store: &Store, created: Created) -> Result<Response> {
 /// stored in the order sent.
 async fn create_many(
     jobs: Arc<Jobs>,
-    plan: Plan,
+    shared: SharedFields,
     keys: Vec<String>,
     username: Option<String>,
 ) -> Result<Response> {
     let total = keys.len();
     let mut results = Vec::with_capacity(total);
-    for (index, (key, verified)) in verify_all(&jobs.core, &plan, keys).await?.into_iter().enumerate() {
+    for (index, (key, verified)) in verify_all(&jobs.core, &shared, keys).await?.into_iter().enumerate() {
         let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
         let created = match verified {
-            Ok(model_count) => store_key(&jobs.core.store, &plan, &key, name.clone(), model_count).await,
+            Ok(model_count) => store_key(&jobs.core.store, &shared, &key, name.clone(), model_count).await,
             Err(refusal) => Err(refusal),
         };
         results.push((index, name, created));
@@ -269,7 +269,7 @@ async fn create_many(
         items.push(match result {
             Ok(created) => {
                 created_count += 1;
-                let created = start_discovery(&jobs, &plan, created);
+                let created = start_discovery(&jobs, &shared, created);
                 BatchItem::Created {
                     index,
                     id: created.id,
@@ -306,7 +306,7 @@ async fn create_many(
 /// Verifies the keys, a few at once; returns the results in the order of the keys.
 async fn verify_all(
     core: &Arc<Core>,
-    plan: &Plan,
+    shared: &SharedFields,
     keys: Vec<String>,
 ) -> Result<Vec<(String, Result<usize>)>> {
     let mut waiting = keys.into_iter().enumerate();
@@ -315,9 +315,9 @@ async fn verify_all(
     loop {
         while running.len() < PARALLEL {
             let Some((index, key)) = waiting.next() else { break };
-            let (core, plan) = (core.clone(), plan.clone());
+            let (core, shared) = (core.clone(), shared.clone());
             running.spawn(async move {
-                let result = verify_key(&core, &plan, &key).await;
+                let result = verify_key(&core, &shared, &key).await;
                 (index, key, result)
             });
         }

@@ -101,10 +101,10 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         steps.push(format!("By its display name: {}", query.model));
     }
     steps.push(format!("Strategy: {}", route.strategy.as_str()));
-    let places = || explanation.assessments.iter().map(|one| one.place);
+    let places = || explanation.assessments.iter().map(|one| one.stage);
     let count = |is: fn(&SelectionStage) -> bool| places().filter(is).count();
     let breaker = count(|place| matches!(place, SelectionStage::BehindBreaker));
-    let failed = count(|place| matches!(place, SelectionStage::FailedLately));
+    let failed = count(|place| matches!(place, SelectionStage::FailedRecently));
     let near_limit = count(|place| matches!(place, SelectionStage::NearLimit));
     let picked = explanation.picked.map(|line| &explanation.assessments[line]);
     let Some(picked) = picked else {
@@ -136,7 +136,7 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         let observed = count(|place| matches!(place, SelectionStage::Stable { pool: Pool::Observation, .. }));
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
-    if let SelectionStage::Tried(reason) = &picked.place {
+    if let SelectionStage::Tried(reason) = &picked.stage {
         steps.push(format!("Tried although it cools down: {reason}"));
     }
     let serving = explanation.serving.unwrap_or(picked.channel);
@@ -177,10 +177,10 @@ impl Candidate {
             token_name: token_name(channel).to_owned(),
             priority: channel.priority,
             weight: channel.weight,
-            eligible: one.obstacles.is_empty() || matches!(one.place, SelectionStage::Tried(_)),
-            recently_failed: one.recently_failed,
-            avoided_by_recent_failure: matches!(one.place, SelectionStage::FailedLately),
-            avoided_by_breaker: matches!(one.place, SelectionStage::BehindBreaker),
+            eligible: one.obstacles.is_empty() || matches!(one.stage, SelectionStage::Tried(_)),
+            recently_failed: one.failed_recently,
+            avoided_by_recent_failure: matches!(one.stage, SelectionStage::FailedRecently),
+            avoided_by_breaker: matches!(one.stage, SelectionStage::BehindBreaker),
             cooldown_until: cooling.live.cooldown_until().map(time::iso),
             limited_until: cooling.live.limited_until().map(time::iso),
             probability: (one.share * 10_000.0).round() / 100.0,
@@ -195,7 +195,7 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
     let percent = one.share * 100.0;
     let (code, words) = reason_of_place(one, strategy, percent);
     let is_in_use = matches!(
-        one.place,
+        one.stage,
         SelectionStage::Weighed { .. } | SelectionStage::InTurn | SelectionStage::Stable { .. }
     );
     if one.near_limit && is_in_use {
@@ -209,7 +209,7 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
 }
 
 fn reason_of_place(one: &Assessment<'_>, strategy: Strategy, percent: f64) -> (&'static str, String) {
-    match &one.place {
+    match &one.stage {
         SelectionStage::Tried(reason) => {
             let code =
                 if matches!(reason, SelectionReason::LastResort) { "last_resort" } else { "half_open" };
@@ -228,7 +228,7 @@ fn reason_of_place(one: &Assessment<'_>, strategy: Strategy, percent: f64) -> (&
         SelectionStage::BehindBreaker => {
             ("breaker_open", "its site or model keeps failing; other channels are tried first".into())
         }
-        SelectionStage::FailedLately => {
+        SelectionStage::FailedRecently => {
             ("recent_failure", "failed recently; other channels are tried first".into())
         }
         SelectionStage::Weighed { score, health } => {

@@ -40,7 +40,7 @@ pub async fn probe(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     let wait = fields.bool("wait")?.unwrap_or(false);
     if let Some(id) = account
         && wait
-        && !probe::is_probed(&admin.core.store, id).await?
+        && !probe::can_be_probed(&admin.core.store, id).await?
     {
         return Err(AdminError::not_found("Account"));
     }

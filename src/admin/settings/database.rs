@@ -114,7 +114,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?;
     let overwrite = fields.bool("overwrite")?.unwrap_or(true);
-    if place.is(&admin.core.database) {
+    if place.is_same_place(&admin.core.database) {
         return Err(AdminError::bad_request("The target is the database already in use: name another one"));
     }
     let copying = admin.copying.begin().ok_or_else(copying::refused)?;
@@ -197,7 +197,7 @@ async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
     let saved =
         next_database::saved(bootstrap(admin), &core.config.data_dir, &core.config.database.tls).await?;
     let differs = |saved: &DatabaseAddress| {
-        !saved.is(&core.database) || saved.tls.is_required != core.database.tls.is_required
+        !saved.is_same_place(&core.database) || saved.tls.is_required != core.database.tls.is_required
     };
     let mut answer = Map::new();
     answer.insert("success".into(), true.into());
@@ -238,7 +238,7 @@ fn read_place(admin: &Admin, fields: &Fields) -> Result<DatabaseAddress> {
     let config = &admin.core.config;
     let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
     let place = DatabaseAddress { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() };
-    if place.is_no_path() {
+    if place.has_impossible_path() {
         let expected = "path that a file can have: without NUL, and not too long";
         return Err(Invalid::field("connectionString", expected).into());
     }

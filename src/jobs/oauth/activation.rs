@@ -25,7 +25,7 @@ use crate::jobs::rebuild_scope::Scope;
 use crate::platform::OAuthProvider;
 use crate::store::accounts::{self, AccountPatch, AccountRow, Health, HealthSource, HealthState};
 use crate::store::availability::{self, ModelRow};
-use crate::store::connections::{self, Notes, Owner};
+use crate::store::connections::{self, Notes, ProviderIdentity};
 use crate::store::sites::{self, SiteRow};
 use crate::store::snapshot::site_through;
 use crate::store::{self, Store, Value};
@@ -146,7 +146,7 @@ async fn try_undo(jobs: &Arc<Jobs>, stored: StoredAccount) -> store::Result<()> 
 async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRow>, ActivationError> {
     let provider = candidate.provider;
     let identity = &candidate.grant.identity;
-    let owner = Owner {
+    let owner = ProviderIdentity {
         provider: provider.id(),
         account_key: identity.account_key.as_deref(),
         project_id: identity.project_id.as_deref(),

@@ -18,4 +18,4 @@ pub mod result;
 mod target;
 pub mod verdict;
 
-pub use pass::{is_probed, parts, start};
+pub use pass::{can_be_probed, parts, start};

@@ -88,7 +88,7 @@ async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &TaskProgr
 }
 
 /// Whether the account can be probed: it exists and is active, at an active site.
-pub async fn is_probed(store: &Store, id: AccountId) -> store::Result<bool> {
+pub async fn can_be_probed(store: &Store, id: AccountId) -> store::Result<bool> {
     Ok(accounts_to_probe(store, Some(id)).await?.len() == 1)
 }
 
@@ -127,7 +127,7 @@ async fn pass(
 
 async fn probe_account(jobs: &Arc<Jobs>, site: &SiteRow, account: &AccountRow) -> AccountProbed {
     let mut result = AccountProbed::new(account, RunStatus::Success);
-    let Some(_lease) = Lease::take(&jobs.probes, account.id) else {
+    let Some(_lease) = ProbeTurn::take(&jobs.probes, account.id) else {
         return AccountProbed {
             message: "a probe of this account is under way".to_owned(),
             ..AccountProbed::new(account, RunStatus::Skipped)
@@ -207,19 +207,19 @@ async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (Prob
 }
 
 /// The right to probe an account, which one pass at a time has.
-struct Lease<'a> {
+struct ProbeTurn<'a> {
     probes: &'a Probes,
     account: AccountId,
 }
 
-impl<'a> Lease<'a> {
+impl<'a> ProbeTurn<'a> {
     fn take(probes: &'a Probes, account: AccountId) -> Option<Self> {
         // Not created, and so not dropped, where another pass has the account.
         lock(&probes.busy).insert(account).then(|| Self { probes, account })
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for ProbeTurn<'_> {
     fn drop(&mut self) {
         lock(&self.probes.busy).remove(&self.account);
     }

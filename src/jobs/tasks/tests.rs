@@ -9,7 +9,7 @@ fn spec(title: &str, dedupe_key: Option<&str>) -> Spec {
 }
 
 /// Builds a registry and the channel of its notices.
-fn tasks() -> (Tasks, mpsc::UnboundedReceiver<Notice>) {
+fn tasks() -> (Tasks, mpsc::UnboundedReceiver<TaskReport>) {
     let (tell, notices) = mpsc::unbounded_channel();
     let tasks = Tasks::new(Arc::new(Background::default()), move |notice| {
         tell.send(notice).ok();
@@ -19,7 +19,7 @@ fn tasks() -> (Tasks, mpsc::UnboundedReceiver<Notice>) {
 }
 
 /// Waits for the notice of the end of a task, and for the task to show it.
-async fn ended(notices: &mut mpsc::UnboundedReceiver<Notice>) -> Notice {
+async fn ended(notices: &mut mpsc::UnboundedReceiver<TaskReport>) -> TaskReport {
     loop {
         let notice = notices.recv().await.expect("the registry lives");
         if !notice.message.ends_with(" started") {

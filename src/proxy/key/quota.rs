@@ -130,7 +130,7 @@ async fn count(core: &Arc<Core>, key: &Key) -> Result<(), AdmissionRefusal> {
 
 /// Reserves the next block before a call has to wait for it.
 fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
-    if live.requests.runs_low(max, core.store.database().reach())
+    if live.requests.runs_low(max, core.store.database().reservation_horizon())
         && let Ok(turn) = live.turn.clone().try_lock_owned()
     {
         drop(reserve(core, live, max, turn));
@@ -185,7 +185,7 @@ async fn take_from_budgets<'a>(
 
 /// Reserves the next block of the first of these budgets that runs low, before a call has to wait for it.
 fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: BudgetMask) {
-    let reach = core.store.database().reach();
+    let reach = core.store.database().reservation_horizon();
     let runs_low = |budget: &Budget| {
         budget.bounds.requests.is_some_and(|most| budget.live.requests().0.runs_low(most, reach))
     };

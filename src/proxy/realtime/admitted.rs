@@ -17,7 +17,7 @@ use crate::proxy::attempt::Attempt;
 use crate::time::{Millis, now_ms};
 
 /// A response that counts as a request of its key.
-pub(super) struct Response {
+pub(super) struct AdmittedResponse {
     pub(super) attempt: Box<Attempt>,
     /// The upstream's id, once it has begun and if the upstream tells one.
     id: Option<String>,
@@ -28,18 +28,18 @@ pub(super) struct Response {
 /// The admitted responses of a conversation.
 pub(super) struct Admitted {
     /// Admissions that no response uses: that of the opening, and those of refused responses. The next responses use them.
-    idle: Vec<Response>,
+    idle: Vec<AdmittedResponse>,
     /// Responses that the client has asked for, oldest first.
-    asked: VecDeque<Response>,
+    asked: VecDeque<AdmittedResponse>,
     /// Responses that the upstream has begun, oldest first.
-    begun: Vec<Response>,
+    begun: Vec<AdmittedResponse>,
     /// When a response was last requested or begun, or when the upstream's last frame came.
     last_sign: Instant,
     /// When the last attempt began.
     last_start: Millis,
 }
 
-impl Response {
+impl AdmittedResponse {
     pub(super) fn new(attempt: Box<Attempt>) -> Self {
         Self { attempt, id: None, heard: 0 }
     }
@@ -47,7 +47,7 @@ impl Response {
 
 impl Admitted {
     /// Begins with the response that the opening counts for.
-    pub(super) fn new(opening: Response) -> Self {
+    pub(super) fn new(opening: AdmittedResponse) -> Self {
         Self {
             last_start: opening.attempt.began_at().unwrap_or(0),
             idle: vec![opening],
@@ -64,30 +64,30 @@ impl Admitted {
         self.last_start
     }
 
-    pub(super) fn take_idle(&mut self) -> Option<Response> {
+    pub(super) fn take_idle(&mut self) -> Option<AdmittedResponse> {
         self.idle.pop()
     }
 
-    pub(super) fn put_back_idle(&mut self, response: Response) {
+    pub(super) fn put_back_idle(&mut self, response: AdmittedResponse) {
         self.idle.push(response);
     }
 
-    pub(super) fn ask(&mut self, response: Response) {
+    pub(super) fn ask(&mut self, response: AdmittedResponse) {
         self.asked.push_back(response);
         self.last_sign = Instant::now();
     }
 
-    pub(super) fn take_asked(&mut self) -> Option<Response> {
+    pub(super) fn take_asked(&mut self) -> Option<AdmittedResponse> {
         self.asked.pop_front()
     }
 
-    pub(super) fn begin(&mut self, response: Response, id: Option<String>) {
-        self.begun.push(Response { id, ..response });
+    pub(super) fn begin(&mut self, response: AdmittedResponse, id: Option<String>) {
+        self.begun.push(AdmittedResponse { id, ..response });
         self.last_sign = Instant::now();
     }
 
     /// Takes the response with this id. Where the upstream tells no id, or another one than before, the oldest is meant.
-    pub(super) fn end(&mut self, id: Option<&str>) -> Option<Response> {
+    pub(super) fn end(&mut self, id: Option<&str>) -> Option<AdmittedResponse> {
         let place = self.place_of(id);
         if place < self.begun.len() { Some(self.begun.remove(place)) } else { self.take_asked() }
     }
@@ -115,11 +115,11 @@ impl Admitted {
         self.asked.len() + self.begun.len()
     }
 
-    pub(super) fn take_all_idle(&mut self) -> Vec<Response> {
+    pub(super) fn take_all_idle(&mut self) -> Vec<AdmittedResponse> {
         mem::take(&mut self.idle)
     }
 
-    pub(super) fn take_all_under_way(&mut self) -> Vec<Response> {
+    pub(super) fn take_all_under_way(&mut self) -> Vec<AdmittedResponse> {
         self.begun.drain(..).chain(self.asked.drain(..)).collect()
     }
 

@@ -19,7 +19,7 @@ use crate::store;
 use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 
-use super::admitted::{Admitted, Response};
+use super::admitted::{Admitted, AdmittedResponse};
 use super::events::{error_event, models_in, repeats_what_was_said, response_of_part};
 use crate::proxy::admit;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
@@ -75,7 +75,7 @@ impl Responses {
             opener,
             choice,
             mask,
-            admitted: Mutex::new(Admitted::new(Response::new(opening))),
+            admitted: Mutex::new(Admitted::new(AdmittedResponse::new(opening))),
             done: Notify::new(),
         }
     }
@@ -125,7 +125,7 @@ impl Responses {
     }
 
     /// Admits a response as a request of the key, unless one is idle that was admitted before.
-    async fn admit(&self) -> Result<Response, Refusal> {
+    async fn admit(&self) -> Result<AdmittedResponse, Refusal> {
         let caller = self.caller()?;
         let idle = {
             let mut admitted = lock(&self.admitted);
@@ -149,7 +149,7 @@ impl Responses {
             None => Admission::default(),
             Some(key) => quota::admit(&self.proxy.core, key, &self.call.model).await.map_err(Refusal::of)?,
         };
-        Ok(Response::new(self.attempt(caller, admission)))
+        Ok(AdmittedResponse::new(self.attempt(caller, admission)))
     }
 
     fn attempt(&self, caller: Caller, admission: Admission) -> Box<Attempt> {
@@ -166,7 +166,9 @@ impl Responses {
         let used = event.as_ref().and_then(|event| usage::of_event(Dialect::Responses, event));
         let of_response = |path: &[&str]| event.as_ref()?.get("response")?.path(path);
         let id = of_response(&["id"]).and_then(Node::str);
-        let Some(Response { mut attempt, .. }) = lock(&self.admitted).end(id.as_deref()) else { return };
+        let Some(AdmittedResponse { mut attempt, .. }) = lock(&self.admitted).end(id.as_deref()) else {
+            return;
+        };
         attempt.first_byte();
         if of_response(&["status"]).and_then(Node::str).as_deref() == Some("failed") {
             let error = of_response(&["status_details", "error"]).map_or("null", Node::raw);

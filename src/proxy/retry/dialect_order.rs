@@ -90,12 +90,12 @@ impl Deref for DialectOrder {
 
 impl FromIterator<Dialect> for DialectOrder {
     fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
-        let mut formats = Self::none();
-        for (room, dialect) in formats.room.iter_mut().zip(dialects) {
+        let mut order = Self::none();
+        for (room, dialect) in order.room.iter_mut().zip(dialects) {
             *room = dialect;
-            formats.count += 1;
+            order.count += 1;
         }
-        formats
+        order
     }
 }
 
@@ -135,23 +135,23 @@ pub(in crate::proxy) fn order_of_others(
 /// Moves the dialects that are likely to accept a document before the others, after the client's own. A dialect that
 /// cannot carry it at all drops out when the body is written.
 pub(in crate::proxy) fn order_for_document(
-    formats: &mut DialectOrder,
+    dialects: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
     model: &str,
     body: &[u8],
 ) {
     let Some(order) = (platform.profile().document_dialects)(client, model) else { return };
-    if formats.len() > 1 && has_document(body) {
+    if dialects.len() > 1 && has_document(body) {
         let place = |dialect: &Dialect| order.iter().position(|own| own == dialect && *own != client);
-        formats.room[..formats.count].sort_by_key(place);
+        dialects.room[..dialects.count].sort_by_key(place);
     }
 }
 
 /// Moves the first dialect that a site's price list names for a model to the front, unless the list names the client's
 /// own too. A list that names nothing known changes nothing, and no list mentions legacy completions.
 pub(in crate::proxy) fn prefer_listed(
-    formats: &mut DialectOrder,
+    dialects: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
     models: [&str; 2],
@@ -163,30 +163,30 @@ pub(in crate::proxy) fn prefer_listed(
         return;
     }
     let named = listed.iter().flat_map(|label| dialects_of(label)).copied();
-    let known: Vec<Dialect> = named.filter(|dialect| formats.contains(dialect)).collect();
+    let known: Vec<Dialect> = named.filter(|dialect| dialects.contains(dialect)).collect();
     if let Some(first) = known.first().filter(|_| !known.contains(&client)) {
-        prefer(formats, *first);
+        prefer(dialects, *first);
     }
 }
 
 /// Moves a dialect to the front, if it is among them.
-pub(in crate::proxy) fn prefer(formats: &mut DialectOrder, dialect: Dialect) {
-    if let Some(at) = formats.iter().position(|own| *own == dialect) {
-        formats.prefer(at);
+pub(in crate::proxy) fn prefer(dialects: &mut DialectOrder, dialect: Dialect) {
+    if let Some(at) = dialects.iter().position(|own| *own == dialect) {
+        dialects.prefer(at);
     }
 }
 
 /// Keeps only the responses dialect for a responses request with a document given by its address: an upstream of that
 /// dialect fetches it, hardly any other does. Changes nothing if the platform does not have that dialect.
 pub(in crate::proxy) fn keep_address(
-    formats: &mut DialectOrder,
+    dialects: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
     marks: Marks,
     body: &[u8],
 ) {
-    if formats.contains(&Dialect::Responses) && needs_responses(platform, client, marks, body) {
-        formats.keep(|_, dialect| dialect == Dialect::Responses);
+    if dialects.contains(&Dialect::Responses) && needs_responses(platform, client, marks, body) {
+        dialects.keep(|_, dialect| dialect == Dialect::Responses);
     }
 }
 
@@ -304,16 +304,16 @@ struct Entry {
 }
 
 impl DialectMemory {
-    /// Reorders `formats` by what is remembered, and takes out those that are avoided, which it returns. A request with an
+    /// Reorders `dialects` by what is remembered, and takes out those that are avoided, which it returns. A request with an
     /// attachment keeps its order: what was learnt from requests without one does not hold for it.
     pub(in crate::proxy) fn apply(
         &self,
-        formats: &mut DialectOrder,
+        dialects: &mut DialectOrder,
         key: DialectMemoryKey<'_>,
         now: Millis,
     ) -> DialectOrder {
         let mut avoided = DialectOrder::none();
-        if formats.len() < 2 || !self.knows(key) || has_attachment(key.body) {
+        if dialects.len() < 2 || !self.knows(key) || has_attachment(key.body) {
             return avoided;
         }
         let kept = key.kept();
@@ -322,12 +322,12 @@ impl DialectMemory {
         let is_blocked =
             |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
         let preferred = entry.preferred.filter(|(_, until)| *until > now).map(|(dialect, _)| dialect);
-        if !formats.iter().all(is_blocked) {
-            avoided = formats.iter().copied().filter(is_blocked).collect();
-            formats.keep(|_, dialect| !is_blocked(&dialect));
+        if !dialects.iter().all(is_blocked) {
+            avoided = dialects.iter().copied().filter(is_blocked).collect();
+            dialects.keep(|_, dialect| !is_blocked(&dialect));
         }
-        if let Some(at) = formats.iter().position(|dialect| Some(*dialect) == preferred) {
-            formats.prefer(at);
+        if let Some(at) = dialects.iter().position(|dialect| Some(*dialect) == preferred) {
+            dialects.prefer(at);
         }
         avoided
     }

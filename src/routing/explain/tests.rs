@@ -47,14 +47,14 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
     explained(route.clone(), SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [40.89, 28.18, 30.93, 0.0, 0.0]);
         assert_eq!(picked(&explanation), Some(11), "the most probable");
-        assert!(matches!(explanation.assessments[3].place, SelectionStage::LaterPriority));
-        assert!(matches!(explanation.assessments[4].place, SelectionStage::NotEligible));
+        assert!(matches!(explanation.assessments[3].stage, SelectionStage::LaterPriority));
+        assert!(matches!(explanation.assessments[4].stage, SelectionStage::NotEligible));
         assert_eq!(explanation.assessments[4].obstacles, [Obstacle::Disabled]);
     });
     health.fail("other", FailureWeight { penalty: 2.5, transient: false }, NOW);
     explained(route, SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation)[..3], [16.50, 39.80, 43.70]);
-        let SelectionStage::Weighed { health, score } = explanation.assessments[0].place else { panic!() };
+        let SelectionStage::Weighed { health, score } = explanation.assessments[0].stage else { panic!() };
         assert_eq!(health, HealthParts { site: 1.0 / 3.5, model: 1.0 });
         assert_eq!(score.conditions.health, 1.0 / 3.5);
         assert_eq!(picked(&explanation), Some(22));
@@ -75,14 +75,14 @@ fn avoided_channels_are_named() {
     explained(route(1, "m", opened(channels())), SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [0.0, 0.0, 100.0]);
         let [one, two, _] = &explanation.assessments[..] else { panic!() };
-        assert!(matches!(one.place, SelectionStage::BehindBreaker) && !one.recently_failed);
-        assert!(matches!(two.place, SelectionStage::FailedLately) && two.recently_failed);
+        assert!(matches!(one.stage, SelectionStage::BehindBreaker) && !one.failed_recently);
+        assert!(matches!(two.stage, SelectionStage::FailedRecently) && two.failed_recently);
     });
     let turns = Route { strategy: Strategy::RoundRobin, ..route(1, "m", opened(channels())) };
     explained(turns, SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [0.0, 100.0, 0.0]);
-        assert!(matches!(explanation.assessments[0].place, SelectionStage::BehindBreaker));
-        assert!(!explanation.assessments[1].recently_failed, "turns go round all the same");
+        assert!(matches!(explanation.assessments[0].stage, SelectionStage::BehindBreaker));
+        assert!(!explanation.assessments[1].failed_recently, "turns go round all the same");
     });
 }
 
@@ -102,7 +102,7 @@ fn stable_first_shows_who_takes_turns_and_who_is_next() {
             let pools: Vec<_> = explanation
                 .assessments
                 .iter()
-                .filter_map(|one| match one.place {
+                .filter_map(|one| match one.stage {
                     SelectionStage::Stable { pool, .. } => Some(pool),
                     _ => None,
                 })

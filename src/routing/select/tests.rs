@@ -307,7 +307,7 @@ fn every_obstacle_is_named_and_the_first_suffices() {
             Route { mapping: vec![(pattern("gpt-4o"), "gpt-4o-2024".to_owned())], ..route(1, "*", vec![]) };
         let query = SelectionQuery {
             tried: &[key(9)],
-            surface: &|channel| channel.id.get() != 8,
+            may_serve: &|channel| channel.id.get() != 8,
             ..SelectionQuery::new("gpt-4o", &policy, 10)
         };
         let request = RouteRequest::new(&route, false, &query);

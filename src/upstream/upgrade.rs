@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
 use hyper::http::Method;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::http1::{AnswerHead, AnswerHeaders, parse_answer, write_request};
+use super::http1::{AnswerHead, AnswerHeaders, Framing, FramingStep, parse_answer, write_request};
 use super::kept_sockets::Socket;
 use super::request::Request;
 use super::stream::Stream;
@@ -80,7 +80,7 @@ async fn shake_hands(
     let mut input = BytesMut::with_capacity(websocket::BUFFER);
     let mut interim = 0;
     loop {
-        let Some((head, length)) = parse_answer(&input).map_err(|_| None)? else {
+        let Some((mut head, length)) = parse_answer(&input).map_err(|_| None)? else {
             if stream.read_buf(&mut input).await.map_err(|_| None)? == 0 {
                 return Err(None);
             }
@@ -97,7 +97,8 @@ async fn shake_hands(
         }
         interim += 1;
         if !head.status.is_informational() || interim > MAX_INTERIM {
-            let body = timeout(REFUSAL_TIMEOUT, refusal_body(&head, &mut stream, input)).await.ok().flatten();
+            let body =
+                timeout(REFUSAL_TIMEOUT, refusal_body(&mut head, &mut stream, input)).await.ok().flatten();
             let AnswerHead { status, headers, .. } = head;
             let is_whole = body.is_some();
             return Err(Some(Box::new(RefusedUpgrade {
@@ -133,46 +134,29 @@ fn upgrade_request(mut request: Request, origin: &Origin, key: &str) -> Option<V
 }
 
 /// Reads the body of an answer that opens no socket; `None` where it cannot be read whole within the limits.
-async fn refusal_body(head: &AnswerHead, stream: &mut Stream, mut input: BytesMut) -> Option<Bytes> {
-    let named = |name| head.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
-    let length = named(&header::CONTENT_LENGTH).and_then(|length| length.trim().parse::<usize>().ok());
-    let is_chunked = named(&header::TRANSFER_ENCODING).is_some();
-    if named(&header::CONTENT_ENCODING).is_some() {
+async fn refusal_body(head: &mut AnswerHead, stream: &mut Stream, mut input: BytesMut) -> Option<Bytes> {
+    if head.headers.contains(&header::CONTENT_ENCODING) {
         return None;
     }
+    let framing = &mut head.framing;
+    let (mut body, mut read) = (BytesMut::new(), input.len());
     loop {
-        let whole = match length {
-            _ if is_chunked => dechunked(&input),
-            Some(length) if input.len() >= length => Some(input.split_to(length).freeze()),
-            _ => None,
-        };
-        if let Some(body) = whole {
-            return Some(body);
+        while !input.is_empty() && !framing.is_ended() {
+            let FramingStep { coding, data } = framing.step(&input).ok()?;
+            input.advance(coding);
+            body.extend_from_slice(&input.split_to(data));
         }
-        if input.len() > MAX_REFUSAL {
+        if framing.is_ended() {
+            return Some(body.freeze());
+        }
+        if read > MAX_REFUSAL {
             return None;
         }
         match stream.read_buf(&mut input).await {
-            Ok(0) if length.is_none() && !is_chunked => return Some(input.freeze()),
+            Ok(0) if matches!(framing, Framing::UntilClose) => return Some(body.freeze()),
             Ok(0) | Err(_) => return None,
-            Ok(_) => {}
+            Ok(count) => read += count,
         }
-    }
-}
-
-/// Returns the content of a chunked body (RFC 9112 §7.1) that has come to its end; `None` before.
-fn dechunked(mut body: &[u8]) -> Option<Bytes> {
-    let mut content = BytesMut::new();
-    loop {
-        let line = memchr::memmem::find(body, b"\r\n")?;
-        let size = std::str::from_utf8(&body[..line]).ok()?.split(';').next()?.trim();
-        let size = usize::from_str_radix(size, 16).ok()?;
-        body = &body[line + 2..];
-        if size == 0 {
-            return Some(content.freeze());
-        }
-        content.extend_from_slice(body.get(..size)?);
-        body = body.get(size..)?.strip_prefix(b"\r\n")?;
     }
 }
 

@@ -25,7 +25,7 @@ use crate::dialect::canonical::Vendor;
 use crate::dialect::json::Marks;
 use crate::ids::SiteId;
 use crate::make_room::make_room;
-use crate::platform::{Platform, names_claude};
+use crate::platform::{Platform, Profile, names_claude};
 use crate::sync::lock;
 use crate::time::{DAY, HOUR, Millis};
 
@@ -234,17 +234,22 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
 /// are converted.
 pub(in crate::proxy) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
-        let profile = platform.profile();
-        // That interface has answers and counts, and nothing else.
-        let is_beside = matches!(operation, Operation::OfGemini(_)) && profile.code_assist.is_some();
-        let is_beside = is_beside
-            || operation == Operation::CountTokens
-                && client == Dialect::Responses
-                && profile.streams_responses_only;
-        let is_offered = !is_beside && (!operation.is_extra() || profile.has_extras);
-        return is_offered && !order_of_others(platform, client, operation).is_empty();
+        return !lacks_operation(platform.profile(), client, operation)
+            && !order_of_others(platform, client, operation).is_empty();
     }
     !order(platform, client, "").is_empty()
+}
+
+/// Whether a platform answers requests of a client's dialect, but lacks this operation of it.
+fn lacks_operation(profile: &Profile, client: Dialect, operation: Operation) -> bool {
+    let is_beside_answers = match operation {
+        // The Code Assist API has answers and counts of tokens alone.
+        Operation::OfGemini(_) => profile.code_assist.is_some(),
+        // Codex has no counts of tokens.
+        Operation::CountTokens => client == Dialect::Responses && profile.streams_responses_only,
+        _ => false,
+    };
+    is_beside_answers || operation.is_extra() && !profile.has_extras
 }
 
 /// Whether, as far as is known, a site accepts the client's own dialect.

@@ -123,8 +123,13 @@ impl Client {
     /// Identifies the client from a request's head and the user that its body names (`metadata.user_id` on messages).
     pub(super) fn detect(path: &str, dialect: Dialect, headers: &HeaderMap, user: Option<&str>) -> Self {
         let marks = ClientMarks::of(headers);
-        let profile = if path.starts_with("/v1internal:") {
-            Self::profile(Family::GeminiCli, Confidence::Exact, Some(("gemini_cli", "Gemini CLI")), None)
+        let known = if path.starts_with("/v1internal:") {
+            Some(Self::of_family(
+                Family::GeminiCli,
+                Confidence::Exact,
+                Some(("gemini_cli", "Gemini CLI")),
+                None,
+            ))
         } else if dialect == Dialect::Messages {
             marks.claude_code(user)
         } else if matches!(dialect, Dialect::Responses | Dialect::Chat) {
@@ -132,7 +137,7 @@ impl Client {
         } else {
             None
         };
-        let mut client = profile.unwrap_or(Self {
+        let mut client = known.unwrap_or(Self {
             family: Family::Generic,
             confidence: Confidence::Unknown,
             app: None,
@@ -149,14 +154,14 @@ impl Client {
         client
     }
 
-    fn profile(
+    fn of_family(
         family: Family,
         confidence: Confidence,
         app: Option<(&'static str, &'static str)>,
         session: Option<Arc<str>>,
-    ) -> Option<Self> {
+    ) -> Self {
         let app = app.map(|(id, name)| ClientApp { id: id.into(), name: name.into() });
-        Some(Self { family, confidence, app, session, names_version: false })
+        Self { family, confidence, app, session, names_version: false }
     }
 }
 
@@ -213,7 +218,7 @@ impl<'h> ClientMarks<'h> {
             return None;
         }
         let app = Some(("claude_code", "Claude Code"));
-        Client::profile(Family::ClaudeCode, Confidence::Exact, app, session)
+        Some(Client::of_family(Family::ClaudeCode, Confidence::Exact, app, session))
     }
 
     fn codex(&self) -> Option<Client> {
@@ -222,14 +227,13 @@ impl<'h> ClientMarks<'h> {
             begins_with(self.originator, prefix) || begins_with(self.user_agent, prefix)
         });
         if let Some(&(_, id, name)) = official {
-            return Client::profile(Family::Codex, Confidence::Exact, Some((id, name)), session);
+            return Some(Client::of_family(Family::Codex, Confidence::Exact, Some((id, name)), session));
         }
         let looks_like_it = begins_with(self.user_agent, "codex ")
             || begins_with(self.originator, "codex_")
             || self.has_turn_state
             || session.is_some();
-        looks_like_it.then_some(())?;
-        Client::profile(Family::Codex, Confidence::Heuristic, None, session)
+        looks_like_it.then(|| Client::of_family(Family::Codex, Confidence::Heuristic, None, session))
     }
 
     /// Returns the name that the application gives itself, or else the one that its headers reveal.

@@ -79,7 +79,7 @@ pub fn start(jobs: &Arc<Jobs>, account: Option<AccountId>) -> Started {
 }
 
 async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &TaskProgress) -> Outcome {
-    let (results, summary) = pass(jobs, account, Some(progress)).await?;
+    let (results, summary) = pass(jobs, account, progress).await?;
     let message = format!(
         "{} model(s) probed: {} supported, {} unsupported, {} inconclusive",
         summary.scanned, summary.supported, summary.unsupported, summary.inconclusive
@@ -106,15 +106,13 @@ async fn accounts_to_probe(
 async fn pass(
     jobs: &Arc<Jobs>,
     only: Option<AccountId>,
-    progress: Option<&TaskProgress>,
+    progress: &TaskProgress,
 ) -> store::Result<(Vec<AccountProbed>, Summary)> {
     let mut results = Vec::new();
     for (site, account) in accounts_to_probe(&jobs.core.store, only).await? {
         let result = probe_account(jobs, &site, &account).await;
-        if let Some(progress) = progress {
-            let name = account.username.as_deref().unwrap_or("(no name)");
-            progress.log(format!("{name} @ {}: {}", site.name, result.message));
-        }
+        let name = account.username.as_deref().unwrap_or("(no name)");
+        progress.log(format!("{name} @ {}: {}", site.name, result.message));
         results.push(result);
     }
     let mut summary = Summary::of(&results);

@@ -129,12 +129,9 @@ pub enum LogCleanup {
     Scheduled { cron: Cron, usage: bool, program: bool, days: u32 },
 }
 
-/// The addresses that may use the admin API. A list whose entries are all unreadable admits nobody.
+/// The addresses that may use the admin API: all where no list is set. A list whose entries are all unreadable admits nobody.
 #[derive(Clone, Default)]
-pub struct AllowList {
-    active: bool,
-    networks: Vec<IpNet>,
-}
+pub struct AllowList(Option<Vec<IpNet>>);
 
 impl UnusableMember {
     fn new(name: &'static str, expected: impl Into<String>) -> Self {
@@ -143,19 +140,15 @@ impl UnusableMember {
 }
 
 impl AllowList {
-    pub fn new(networks: Vec<IpNet>) -> Self {
-        Self { active: !networks.is_empty(), networks }
-    }
-
     /// Builds the list from saved entries. An unreadable entry admits nobody.
     pub fn of(entries: &[String]) -> Self {
-        let networks = entries.iter().filter_map(|entry| networks::parse(entry)).collect();
-        Self { active: !entries.is_empty(), networks }
+        let networks = || entries.iter().filter_map(|entry| networks::parse(entry)).collect();
+        Self((!entries.is_empty()).then(networks))
     }
 
     /// Whether the address is in the list, or no list is set.
     pub fn admits(&self, address: IpAddr) -> bool {
-        !self.active || networks::contain(&self.networks, address)
+        self.0.as_ref().is_none_or(|networks| networks::contain(networks, address))
     }
 }
 

@@ -59,10 +59,10 @@ pub struct Caller<'a> {
     pub headers: &'a HeaderMap,
 }
 
-/// Checks a caller against the gate; returns the refusal when it is not let in.
-pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
+/// Checks a caller; returns the refusal when it is not let in.
+pub fn check(access: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
     let refusal = |status, code, message: &str| Err(AdminError::new(status, message).flag("code", code));
-    if !gate.allow_list.admits(caller.client) {
+    if !access.allow_list.admits(caller.client) {
         return refusal(StatusCode::FORBIDDEN, "address_not_allowed", "IP not allowed");
     }
     let presented =
@@ -70,12 +70,12 @@ pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
     let Some(header) = presented else {
         return refusal(StatusCode::UNAUTHORIZED, "missing_token", "Missing Authorization header");
     };
-    if !is_same(bearer::token(header.as_bytes()), gate.token) {
+    if !is_same(bearer::token(header.as_bytes()), access.token) {
         return refusal(StatusCode::FORBIDDEN, "invalid_token", "Invalid token");
     }
-    if gate.token == PLACEHOLDER_AUTH_TOKEN {
+    if access.token == PLACEHOLDER_AUTH_TOKEN {
         let refuse = |message: String| refusal(StatusCode::FORBIDDEN, "builtin_token", &message);
-        let remedy = if gate.is_saved {
+        let remedy = if access.is_saved {
             "Change it on that machine: POST /api/settings/auth/change. AUTH_TOKEN has no effect, because the \
                  built-in token was saved, as a factory reset does."
         } else {
@@ -101,12 +101,12 @@ fn is_same(presented: &[u8], token: &str) -> bool {
 /// Checks a caller of the `/api` group against the settings in force; returns the refusal when it is not let in.
 pub fn authorize(core: &Core, caller: &Caller<'_>) -> Result<()> {
     let settings = core.settings.load();
-    let gate = AdminAccess {
+    let access = AdminAccess {
         token: &settings.auth_token,
         is_saved: settings.auth_token != core.config.auth_token,
         allow_list: &settings.admin_ip_allowlist,
     };
-    check(&gate, caller)
+    check(&access, caller)
 }
 
 /// `GET /api/settings/auth/info`: shows the admin token in force, masked. The console checks a typed token with this
@@ -247,14 +247,13 @@ mod tests {
 
     #[test]
     fn the_allow_list_is_asked_first() {
-        let networks = ["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32"];
-        let list = AllowList::new(networks.iter().map(|net| net.parse().expect("a network")).collect());
+        let list = AllowList::of(&["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32"].map(str::to_owned));
         let gate = AdminAccess { token: "secret-token", is_saved: false, allow_list: &list };
         for client in ["10.1.2.3", "::ffff:10.1.2.3", "127.0.0.1", "::1", "2001:db8::7"] {
             assert_eq!(enter(&gate, client, client, Some("secret-token")), None, "{client}");
         }
         assert!(enter(&gate, "127.0.0.2", "127.0.0.2", Some("secret-token")).is_some());
-        let other_spelling = AllowList::new(vec!["::1/128".parse().expect("a network")]);
+        let other_spelling = AllowList::of(&["::1/128".to_owned()]);
         let by_other_spelling =
             AdminAccess { token: "secret-token", is_saved: false, allow_list: &other_spelling };
         assert_eq!(enter(&by_other_spelling, "127.0.0.1", "127.0.0.1", Some("secret-token")), None);

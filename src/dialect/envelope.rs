@@ -39,9 +39,9 @@ pub struct Envelope {
     /// `user`, or on messages `metadata.user_id`, when it is a non-blank string.
     pub user: Option<String>,
     pub marks: Marks,
-    /// Whether it has `previous_response_id` or `prompt_cache_key`.
-    pub has_previous_or_cache_key: bool,
-    /// Whether it has `previous_response_id`.
+    /// Whether it has `prompt_cache_key`, whatever its value.
+    pub has_cache_key: bool,
+    /// Whether it has `previous_response_id`, whatever its value.
     pub has_previous: bool,
     /// Whether it continues a conversation that the upstream keeps (`conversation` of the responses dialect).
     pub has_conversation: bool,
@@ -214,8 +214,8 @@ struct EnvelopeReader<'a> {
     envelope: Envelope,
     members: usize,
     model: Option<Member<'a>>,
-    /// The members of [`DECISIVE`] seen so far, one bit for each.
-    decided: u8,
+    /// Which of the [`DECISIVE`] members have been seen.
+    decided: [bool; DECISIVE.len()],
     /// A member of [`DECISIVE`] that two parsers could read in two ways, and the reason.
     ambiguous: Option<(&'static str, &'static str)>,
     /// The lists of other models, unparsed, with the names of their members.
@@ -236,13 +236,10 @@ impl<'a> EnvelopeReader<'a> {
             "input" => self.input = value != "null",
             "stream" => said.stream = value == "true",
             "prompt_cache_key" => {
-                said.has_previous_or_cache_key = true;
+                said.has_cache_key = true;
                 said.prompt_cache_key = hint(value);
             }
-            "previous_response_id" => {
-                said.has_previous_or_cache_key = true;
-                said.has_previous = true;
-            }
+            "previous_response_id" => said.has_previous = true,
             "conversation" => said.has_conversation |= dialect == Dialect::Responses && value != "null",
             "thread" if dialect == Dialect::Messages => {
                 said.thread = match json::member(value, "type") {
@@ -270,13 +267,13 @@ impl<'a> EnvelopeReader<'a> {
         let named = DECISIVE.iter().position(|name| name.eq_ignore_ascii_case(key));
         // In gemini the path decides.
         let Some(place) = named.filter(|_| dialect != Dialect::Gemini) else { return };
-        let (name, bit) = (DECISIVE[place], 1 << place);
-        if self.decided & bit != 0 {
+        let name = DECISIVE[place];
+        if self.decided[place] {
             self.ambiguous = Some((name, "is given twice"));
         } else if key != name {
             self.ambiguous = Some((name, "must be in lower case"));
         }
-        self.decided |= bit;
+        self.decided[place] = true;
     }
 
     fn model(

@@ -214,10 +214,9 @@ impl<'a> Delivery<'a> {
 }
 
 /// Whether a messages body goes on from an answer that only an upstream of the responses dialect may keep: it has results
-/// for calls that it does not contain.
+/// for calls that it does not contain, and something by which such an upstream finds the conversation.
 fn continues_elsewhere(call: &Call) -> bool {
     let envelope = &call.envelope;
-    call.shape.dialect == Dialect::Messages
-        && (envelope.has_previous_or_cache_key || envelope.user.is_some())
-        && messages::answers_elsewhere(&call.body)
+    let names_conversation = envelope.has_previous || envelope.has_cache_key || envelope.user.is_some();
+    call.shape.dialect == Dialect::Messages && names_conversation && messages::answers_elsewhere(&call.body)
 }

@@ -342,7 +342,8 @@ impl Delivery<'_> {
             conversions.answer(length).await.convert(rewrite)
         };
         // A key that the client chose may be refused for itself; ours is one that every site of this kind takes.
-        let is_own_key = dialect != call.shape.dialect && !call.envelope.has_previous_or_cache_key;
+        let has_key = call.envelope.has_previous || call.envelope.has_cache_key;
+        let is_own_key = dialect != call.shape.dialect && !has_key;
         if rewritten.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }

@@ -134,7 +134,8 @@ impl Edits<'_> {
         }
         let is_kept = keeps_threads(to.platform, to.dialect);
         let thread = (self.call.envelope.thread != Thread::None && !is_kept).then_some("thread");
-        if self.call.envelope.has_previous_or_cache_key || thread.is_some() {
+        let envelope = &self.call.envelope;
+        if envelope.has_previous || envelope.has_cache_key || thread.is_some() {
             let removed: Vec<&str> = CONTINUATION.into_iter().chain(thread).collect();
             self.edit(&[], &removed);
         }

@@ -23,6 +23,7 @@
 //! | `schema`, `client_schema`, `openapi` | descriptions of requests and responses; the client routes; the OpenAPI document |
 //! | `copying` | refuses changes while everything is copied into another database |
 //! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request`, `arrival` | shared by all resources |
+//! | `bucket` | how often routes may be used that try credentials or are costly |
 //! | `timed_cache`, `stored_answers` | answers that are kept for a while; those that survive a restart |
 //!
 //! In a folder, `handlers` handles the resource as a whole, `input` reads its fields and `view` shows them.
@@ -34,6 +35,7 @@ mod arrival;
 mod auth;
 mod backup;
 mod batch;
+mod bucket;
 mod channels;
 mod checkins;
 mod client_schema;

@@ -17,7 +17,7 @@ mod window;
 pub use bodies::{BodyMemory, BodyOwner, FREE_BODY, HeldMemory, Loan, OutOfBodyMemory};
 pub use conversions::{Conversions, Overloaded};
 pub use gate::{Gate, Lease, LeaseRules, SlotRefused};
-pub use guard::{Bucket, Guards, bucket};
+pub use guard::{Bucket, Guards};
 pub use leases::SiteLeases;
 pub use load::Load;
 pub use rate::{IdentityWindows, RateLimiter, RateLimits};

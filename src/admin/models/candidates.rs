@@ -10,13 +10,13 @@ use super::list_key::MarketplaceKey;
 use super::offers::{Offer, Offers, username};
 use crate::admin::Admin;
 use crate::admin::accounts::view::capabilities;
+use crate::admin::bucket;
 use crate::admin::errors::Result;
 use crate::admin::guard;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::tokens::set::group_of_name;
-use crate::limits::bucket;
 use crate::store::accounts::{AccountRow, AccountStatus};
 use crate::store::tokens::TokenRow;
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use crate::admin::Admin;
+use crate::admin::bucket;
 use crate::admin::errors::Result;
 use crate::admin::guard;
 use crate::http::{Request, Response};
 use crate::jobs::oauth::callback::Callback;
 use crate::jobs::oauth::completion::complete;
 use crate::jobs::oauth::pages::page;
-use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 
 /// Shows the last page of a login. Its status is always 200, because proxies replace the pages of other statuses.

@@ -14,6 +14,7 @@ use super::import_forms::{
 };
 use super::proxy_choice::ProxyChoice;
 use super::schema;
+use crate::admin::bucket;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::{Admin, guard};
@@ -26,7 +27,6 @@ use crate::jobs::oauth::activation::{
 };
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
-use crate::limits::bucket;
 
 /// The number of credentials that are tried at once; each is shown to its provider.
 const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 4 };

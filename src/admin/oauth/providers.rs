@@ -6,10 +6,10 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::admin::Admin;
+use crate::admin::bucket;
 use crate::admin::errors::Result;
 use crate::admin::guard;
 use crate::http::{self, Request, Response};
-use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 
 /// Lists the providers in order, with what an operator should know before a login.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::connections::{account_id, find};
 use super::schema;
+use crate::admin::bucket;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::{Admin, guard};
@@ -15,7 +16,6 @@ use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::oauth::quota;
-use crate::limits::bucket;
 
 const MAX_IDS: usize = 100;
 const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 4 };

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::schema;
+use crate::admin::bucket;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::routes::rebuild::rebuild_best_effort;
@@ -15,7 +16,6 @@ use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, UnitId};
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
-use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 use crate::routing::UnitStrategy;
 use crate::store::accounts;

@@ -17,13 +17,13 @@ use serde::Serialize;
 
 use super::view::{ListedRoute, RouteIndex, RouteSummary};
 use crate::admin::Admin;
+use crate::admin::bucket;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::guard;
 use crate::admin::paging::{self, Page};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::ids::RouteId;
-use crate::limits::bucket;
 use crate::store::names::Names;
 use crate::store::routes::RouteRow;
 

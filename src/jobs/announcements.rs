@@ -88,7 +88,7 @@ async fn task(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Outcome {
 
 /// Syncs one site, or all active ones.
 pub async fn sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> store::Result<Synced> {
-    let _turn = jobs.announcements.turn.lock().await;
+    let _turn = jobs.announcement_passes.lock().await;
     let mut synced = Synced::default();
     for row in sites::list(&jobs.core.store).await? {
         let is_asked = row.status == SiteStatus::Active && site.is_none_or(|id| id == row.id);

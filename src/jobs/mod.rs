@@ -18,7 +18,7 @@
 //! | `tokens` | the tokens of one account, synced with the list of its site |
 //! | `balances` | the balances of accounts; the alert when one runs low; what accounts earned in a day |
 //! | `checkin` | daily check-ins |
-//! | `announcements`, `announcement_turn` | the announcements of sites |
+//! | `announcements` | the announcements of sites |
 //! | `summary` | the daily summary notice |
 //! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
@@ -33,7 +33,6 @@
 //! | `retention` | deletes old rows and files |
 
 pub mod accounts;
-pub mod announcement_turn;
 pub mod announcements;
 pub mod backups;
 pub mod balances;

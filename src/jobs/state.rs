@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::announcement_turn::Announcements;
 use super::backups::Backups;
 use super::checkin::runs::Checkins;
 use super::health_saver::Saver;
@@ -37,7 +36,8 @@ pub struct Jobs {
     /// The lock of the backup on a WebDAV server.
     pub backups: Backups,
     pub probes: Probes,
-    pub announcements: Announcements,
+    /// Held by the pass over the announcements of sites: two passes would both take the same announcement for new.
+    pub announcement_passes: tokio::sync::Mutex<()>,
     pub lookups: LookupQueue,
     /// The signal that saves the health of sites.
     pub health_saver: Saver,
@@ -60,7 +60,7 @@ impl Jobs {
             checkins: Checkins::default(),
             backups: Backups::default(),
             probes: Probes::default(),
-            announcements: Announcements::default(),
+            announcement_passes: tokio::sync::Mutex::default(),
             lookups: LookupQueue::default(),
             health_saver: Saver::default(),
             update_checks: tokio::sync::Mutex::default(),
@@ -83,7 +83,7 @@ impl Jobs {
             tasks: _,
             model_refresh: _,
             backups: _,
-            announcements: _,
+            announcement_passes: _,
             lookups: _,
             health_saver: _,
             update_checks: _,

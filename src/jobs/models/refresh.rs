@@ -29,7 +29,7 @@ use crate::jobs::pace::{PAGE, Pace, run_off_workers};
 use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
-pub use crate::jobs::rebuild::rebuild;
+use crate::jobs::rebuild::rebuild;
 use crate::jobs::rebuild_rows::serves_by;
 use crate::jobs::run_status::RunStatus;
 use crate::jobs::sessions::site_client::site_client_of;

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::sessions::session::Session;
 use super::sessions::site_client::site_client_at;
-use super::tasks::{Done, Outcome, Spec, Started};
+use super::tasks::{Done, Outcome, Spec, Started, TaskEvents};
 use crate::core::Core;
 use crate::ids::SiteId;
 use crate::jobs::Jobs;
@@ -74,6 +74,7 @@ pub fn start_sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Started {
         kind: "site-announcements-sync",
         title: "Sync the announcements of sites".to_owned(),
         dedupe_key: Some(format!("site-announcements:{scope}")),
+        events: TaskEvents::NotSent,
     };
     let work = jobs.clone();
     jobs.tasks.start(spec, move |_progress| async move { task(&work, site).await })

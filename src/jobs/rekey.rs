@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::tasks::{Done, Outcome, Spec, Started, TaskProgress};
+use super::tasks::{Done, Outcome, Spec, Started, TaskEvents, TaskProgress};
 use crate::jobs::Jobs;
 use crate::store::Purpose;
 use crate::store::Store;
@@ -49,6 +49,7 @@ fn start_as(jobs: &Arc<Jobs>, purpose: Purpose, title: &str) -> Started {
         kind: "maintenance",
         title: title.to_owned(),
         dedupe_key: Some(dedupe_key(purpose).to_owned()),
+        events: TaskEvents::Sent,
     };
     let store = jobs.core.store.clone();
     jobs.tasks.start(spec, move |progress| async move { finish(&store, purpose, &progress).await })

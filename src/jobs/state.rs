@@ -13,7 +13,7 @@ use super::oauth::renewals::FailedRenewals;
 use super::price_lists::Prices;
 use super::probe::busy::Probes;
 use super::sessions::renewals::Renewals;
-use super::tasks::{COPY, DRY_RUN, IMPORT, TaskReport, Tasks};
+use super::tasks::{TaskEvents, TaskReport, Tasks};
 use crate::background::BoxedWork;
 use crate::core::Core;
 use crate::notify::Notifier;
@@ -104,27 +104,24 @@ impl Jobs {
     }
 }
 
-/// The kind of task whose result lists its failures site by site, so that a failed one is not sent.
-const QUIET_TASK: &str = "site-announcements-sync";
-
-/// Builds the listener of tasks. It stores every start and end of a task as an event that operators see and sends
-/// failures, except those of `QUIET_TASK`; tasks whose callers wait for the answer leave no event.
+/// Builds the listener of tasks. It stores the start and the end of a task as events that operators see and sends failures,
+/// as far as the task's [`TaskEvents`] say so.
 fn task_events(store: Store, notifier: Notifier) -> impl Fn(TaskReport) -> BoxedWork<()> + Send + Sync {
-    move |notice| {
+    move |report| {
         let (store, notifier) = (store.clone(), notifier.clone());
         Box::pin(async move {
-            if [IMPORT, DRY_RUN, COPY].contains(&notice.kind) {
+            if report.events == TaskEvents::None {
                 return;
             }
             let event = NewEvent {
                 kind: "status",
-                title: notice.title,
-                message: Some(notice.message),
-                level: if notice.failed { EventLevel::Error } else { EventLevel::Info },
+                title: report.title,
+                message: Some(report.message),
+                level: if report.failed { EventLevel::Error } else { EventLevel::Info },
                 related_id: None,
                 related_type: Some("task"),
             };
-            if notice.failed && notice.kind != QUIET_TASK {
+            if report.failed && report.events == TaskEvents::Sent {
                 notifier.send((&event).into());
             }
             if let Err(error) = events::insert(&store, event).await {

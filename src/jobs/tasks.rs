@@ -26,12 +26,6 @@ use crate::sync::lock;
 use crate::time::{self, Millis, millis};
 use crate::uuid;
 
-/// Kinds of tasks whose callers wait for the answer, so that their start and end are no events: an import, a trial of
-/// an import, and a copy of the database into another one.
-pub const IMPORT: &str = "backup-import";
-pub const DRY_RUN: &str = "backup-dry-run";
-pub const COPY: &str = "database-migrate";
-
 /// The time for which an ended task can be read.
 const KEPT: Duration = Duration::from_secs(6 * 3600);
 /// The number of ended tasks that can be read.
@@ -89,6 +83,18 @@ pub struct Spec {
     pub title: String,
     /// While a task with this key has not ended, another start returns that task.
     pub dedupe_key: Option<String>,
+    pub events: TaskEvents,
+}
+
+/// What the operator is told of a task's start and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskEvents {
+    /// They are events; a failure is sent, too.
+    Sent,
+    /// They are events; a failure is not sent, because the result lists what failed.
+    NotSent,
+    /// Nothing: whoever started the task waits for its answer.
+    None,
 }
 
 /// The outcome of a task's work.
@@ -161,8 +167,7 @@ pub struct LogLine {
 /// The report of a task's start or end, for the event list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskReport {
-    /// The task's type.
-    pub kind: &'static str,
+    pub events: TaskEvents,
     pub title: String,
     pub message: String,
     pub failed: bool,
@@ -189,7 +194,7 @@ impl Tasks {
                 background,
                 tasks: Mutex::default(),
                 slots: Semaphore::new(PARALLEL),
-                listener: Box::new(move |notice| Box::pin(listener(notice))),
+                listener: Box::new(move |report| Box::pin(listener(report))),
             }),
         }
     }
@@ -206,9 +211,10 @@ impl Tasks {
         {
             return Started::reused(&entry.task);
         }
+        let events = spec.events;
         let task = Task::pending(spec);
         let started = Started::anew(&task);
-        let (id, kind, title) = (task.id.clone(), task.kind, task.title.clone());
+        let (id, title) = (task.id.clone(), task.title.clone());
         let (stop, stopped) = oneshot::channel();
         let (at_work, gone) = oneshot::channel::<()>();
         tasks.push_back(Entry { task, ended: None, result_bytes: 0, running: Some(Running { stop, gone }) });
@@ -221,8 +227,8 @@ impl Tasks {
         let supervised = async move {
             let _at_work = at_work;
             let work = async {
-                let outcome = run.run_in_slot(kind, &title, work).await;
-                run.inner.notify(TaskReport::of_end(kind, &title, &outcome)).await;
+                let outcome = run.run_in_slot(events, &title, work).await;
+                run.inner.notify(TaskReport::of_end(events, &title, &outcome)).await;
                 run.finish(outcome);
             };
             tokio::select! {
@@ -305,7 +311,7 @@ impl TaskProgress {
 
     async fn run_in_slot(
         &self,
-        kind: &'static str,
+        events: TaskEvents,
         title: &str,
         work: impl Future<Output = Outcome>,
     ) -> Outcome {
@@ -314,7 +320,7 @@ impl TaskProgress {
             entry.task.status = Status::Running;
             entry.task.started_at = Some(now.to_owned());
         });
-        self.inner.notify(TaskReport::of_start(kind, title)).await;
+        self.inner.notify(TaskReport::of_start(events, title)).await;
         catch_panic(work).await.unwrap_or_else(|panic| {
             log::error!("task \"{title}\" panicked: {panic}");
             Err("internal error; the service log has the details".to_owned())
@@ -355,18 +361,23 @@ impl TaskProgress {
 }
 
 impl Inner {
-    async fn notify(&self, notice: TaskReport) {
-        (self.listener)(notice).await;
+    async fn notify(&self, report: TaskReport) {
+        (self.listener)(report).await;
     }
 }
 
 impl TaskReport {
-    fn of_start(kind: &'static str, title: &str) -> Self {
-        Self { kind, title: title.to_owned(), message: format!("{title} started"), failed: false }
+    fn of_start(events: TaskEvents, title: &str) -> Self {
+        Self { events, title: title.to_owned(), message: format!("{title} started"), failed: false }
     }
 
-    fn of_end(kind: &'static str, title: &str, outcome: &Outcome) -> Self {
-        Self { kind, title: title.to_owned(), message: end_message(title, outcome), failed: outcome.is_err() }
+    fn of_end(events: TaskEvents, title: &str, outcome: &Outcome) -> Self {
+        Self {
+            events,
+            title: title.to_owned(),
+            message: end_message(title, outcome),
+            failed: outcome.is_err(),
+        }
     }
 }
 

@@ -35,7 +35,8 @@ pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response
             ("Check the health of all accounts".to_owned(), "refresh-all-account-runtime-health".to_owned())
         }
     };
-    let spec = tasks::Spec { kind: "status", title, dedupe_key: Some(dedupe_key) };
+    let spec =
+        tasks::Spec { kind: "status", title, dedupe_key: Some(dedupe_key), events: tasks::TaskEvents::Sent };
     let for_task = admin.jobs.clone();
     let started = admin.jobs.tasks.start(spec, move |_progress| async move {
         let (summary, results) = check(&for_task, only).await?;

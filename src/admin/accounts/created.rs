@@ -32,5 +32,6 @@ pub fn setup_task(id: AccountId) -> tasks::Spec {
         kind: "account-init",
         title: format!("Initialise account {id}"),
         dedupe_key: Some(format!("account-init-{id}")),
+        events: tasks::TaskEvents::Sent,
     }
 }

@@ -22,7 +22,7 @@ use crate::backup::{self, Document, ImportError, ImportOptions, ImportProgress, 
 use crate::config::Config;
 use crate::idle_thread::run_on_idle_thread;
 use crate::jobs::rebuild;
-use crate::jobs::tasks::{self, DRY_RUN, Done, IMPORT, Spec};
+use crate::jobs::tasks::{self, Done, Spec, TaskEvents};
 use crate::takeover::{Kind, TakenOver};
 
 /// Query parameters of an import.
@@ -48,9 +48,12 @@ pub async fn import(
     options: ImportOptions,
 ) -> Result<Map<String, Value>> {
     let (reply, answer) = oneshot::channel();
-    let (kind, title) =
-        if options.dry_run { (DRY_RUN, "Dry run of an import") } else { (IMPORT, "Import of a backup") };
-    let spec = Spec { kind, title: title.to_owned(), dedupe_key: None };
+    let (kind, title) = if options.dry_run {
+        ("backup-dry-run", "Dry run of an import")
+    } else {
+        ("backup-import", "Import of a backup")
+    };
+    let spec = Spec { kind, title: title.to_owned(), dedupe_key: None, events: TaskEvents::None };
     let importer = admin.clone();
     admin.jobs.tasks.start(spec, |task| async move {
         let progress = options.progress.clone();

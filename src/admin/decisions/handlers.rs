@@ -22,7 +22,7 @@ use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, RouteId, SiteId};
 use crate::jobs::prices;
-use crate::jobs::tasks::{Done, Outcome, Spec, TaskProgress};
+use crate::jobs::tasks::{Done, Outcome, Spec, TaskEvents, TaskProgress};
 use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot, serving};
 use crate::time::{Millis, now_ms};
 
@@ -120,6 +120,7 @@ pub async fn refresh(admin: Arc<Admin>, _request: Request) -> Result<Response> {
         kind: "route-decision.refresh",
         title: "Refresh route decisions".to_owned(),
         dedupe_key: Some("refresh-route-decision-snapshots".to_owned()),
+        events: TaskEvents::Sent,
     };
     let work = admin.clone();
     Ok(queued(&admin.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))

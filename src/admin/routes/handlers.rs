@@ -21,7 +21,7 @@ use crate::ids::{ChannelId, RouteId, UnitId};
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild;
 use crate::jobs::run_status::RunStatus;
-use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskEvents, TaskProgress};
 use crate::store::route_edits::{self, Dependents};
 use crate::store::route_units::{self, MemberRow};
 use crate::store::routes::{self, ChannelRow};
@@ -215,6 +215,7 @@ pub fn start_refresh_after(
         kind,
         title: "Refresh models and rebuild routes".to_owned(),
         dedupe_key: Some(REFRESH_KEY.to_owned()),
+        events: TaskEvents::Sent,
     };
     let work = admin.clone();
     admin.jobs.tasks.start(spec, |progress| async move {

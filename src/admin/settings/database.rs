@@ -15,7 +15,7 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::http::{self, Request, Response};
-use crate::jobs::tasks::{COPY, Done, Spec, TaskProgress};
+use crate::jobs::tasks::{Done, Spec, TaskEvents, TaskProgress};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::relocate::{self, Copied, DatabaseAddress};
 use crate::store::{OpenError, Store, next_database};
@@ -120,7 +120,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
     let copying = admin.copying.begin().ok_or_else(copying::refused)?;
     let (reply, answer) = oneshot::channel();
     let title = format!("Copy into {}", place.kind.title());
-    let spec = Spec { kind: COPY, title, dedupe_key: None };
+    let spec = Spec { kind: "database-migrate", title, dedupe_key: None, events: TaskEvents::None };
     let copier = admin.clone();
     admin.jobs.tasks.start(spec, |task| async move {
         let answer = copy(&copier, place, overwrite, task, copying).await;

@@ -87,6 +87,7 @@ pub async fn sync_all(admin: Arc<Admin>, mut request: Request) -> Result<Respons
         kind: "token",
         title: "Sync the tokens of all accounts".to_owned(),
         dedupe_key: Some("sync-all-account-tokens".to_owned()),
+        events: tasks::TaskEvents::Sent,
     };
     let for_task = admin.jobs.clone();
     let started = admin.jobs.tasks.start(spec, move |_progress| async move {

@@ -11,7 +11,7 @@ use crate::flight::Interrupted;
 use crate::ids::SiteId;
 use crate::jobs::Jobs;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
-use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskEvents, TaskProgress};
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::checkins::CheckinStatus;
@@ -28,6 +28,7 @@ pub fn start_all(jobs: &Arc<Jobs>) -> Started {
         kind: "checkin",
         title: "Check in all accounts".to_owned(),
         dedupe_key: Some("checkin-all".to_owned()),
+        events: TaskEvents::Sent,
     };
     let work = jobs.clone();
     jobs.tasks.start(spec, |progress| async move { task(&work, &progress).await })

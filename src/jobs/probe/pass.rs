@@ -16,7 +16,7 @@ use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild;
 use crate::jobs::run_status::RunStatus;
-use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskEvents, TaskProgress};
 use crate::routing::Site;
 use crate::store;
 use crate::store::Store;
@@ -73,6 +73,7 @@ pub fn start(jobs: &Arc<Jobs>, account: Option<AccountId>) -> Started {
         kind: "model-probe",
         title: "Probe which models are served".to_owned(),
         dedupe_key: Some(format!("model-availability-probe-{scope}")),
+        events: TaskEvents::Sent,
     };
     let work = jobs.clone();
     jobs.tasks.start(spec, move |progress| async move { task(&work, account, &progress).await })

@@ -5,7 +5,8 @@ use tokio::time::advance;
 use super::*;
 
 fn spec(title: &str, dedupe_key: Option<&str>) -> Spec {
-    Spec { kind: "route", title: title.to_owned(), dedupe_key: dedupe_key.map(str::to_owned) }
+    let (title, dedupe_key) = (title.to_owned(), dedupe_key.map(str::to_owned));
+    Spec { kind: "route", title, dedupe_key, events: TaskEvents::Sent }
 }
 
 /// Builds a registry and the channel of its notices.

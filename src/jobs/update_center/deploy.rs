@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::check;
 use crate::dialect::sse::Scanner;
 use crate::jobs::Jobs;
-use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskEvents, TaskProgress};
 use crate::routing::BaseUrl;
 use crate::settings::update_center::UpdateConfig;
 
@@ -50,7 +50,8 @@ impl HelperRequest {
 
 /// Starts a deployment or a rollback, or returns the one under way.
 pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: HelperRequest) -> Started {
-    let spec = Spec { kind: TASK, title: order.title.clone(), dedupe_key: Some(TASK.to_owned()) };
+    let (title, dedupe_key) = (order.title.clone(), Some(TASK.to_owned()));
+    let spec = Spec { kind: TASK, title, dedupe_key, events: TaskEvents::Sent };
     let (work, base) = (jobs.clone(), config.helper_base_url.clone());
     jobs.tasks.start(spec, move |progress| async move {
         let done = timeout(LIMIT, carry_out(&work, &base, &order, &progress)).await;

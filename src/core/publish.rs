@@ -74,7 +74,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts changes of other instances on this database in force.
+    /// Puts changes of other instances on this database in force. Returns what had changed.
     pub async fn follow_others(&self, extent: Extent) -> store::Result<Vec<Scope>> {
         let versions = self.store.database().versions();
         let changed = instance_changes::look(&self.store).await?;

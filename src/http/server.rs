@@ -51,12 +51,15 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// How long streams and handlers may take to end with an error after the grace period.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// The server's options; see `config` for their meaning.
 #[derive(Clone)]
 pub struct ServerOptions {
+    /// The most connections that are open at once; further ones wait in the kernel's queue.
     pub max_connections: usize,
+    /// The longest time from the first byte of a request until its head is complete.
     pub header_timeout: Duration,
+    /// The longest pause while a body is being read, or while a client is not taking its response.
     pub idle_timeout: Duration,
+    /// `None` for plain HTTP.
     pub tls: Option<Arc<Tls>>,
 }
 

@@ -76,7 +76,8 @@ enum Kind {
     Overloaded,
 }
 
-/// A failed attempt. Its texts contain no address and no credential of the upstream.
+/// A failed attempt. The message of `error`, which is for the client, names no address of the upstream; `text` may. Neither
+/// contains a credential once it is [`redacted`](Failure::redacted).
 #[derive(Debug)]
 pub(super) struct Failure {
     kind: Kind,

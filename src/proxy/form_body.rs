@@ -1,4 +1,4 @@
-//! The bodies of requests that come as forms, or as JSON: edits of images and videos.
+//! The bodies of requests that come as forms, or as JSON: images and videos to be edited, recordings to be transcribed.
 //!
 //! A form is kept whole, because another channel may have to be asked; its parts are passed on byte for byte, except
 //! for the model's name.

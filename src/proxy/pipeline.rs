@@ -1,9 +1,5 @@
-//! One model call, from the parsed head to the answer:
-//!
-//! ```text
-//! read body ─ envelope ─ look up the route ─┬─ select channel ─ session slot ─ site slot ─ attempt ─┬─ answer
-//!                                           └─────────────────── next channel ◀────────────────────┘
-//! ```
+//! One model call, from the parsed head to the answer: the [steps](super) in their order, and the next channel where one
+//! fails.
 
 use std::mem;
 use std::sync::Arc;

@@ -18,6 +18,28 @@ use crate::money::Usd;
 /// The lowest cost counted, so that a free upstream does not weigh infinitely.
 const LEAST_COST: f64 = 1e-6;
 
+/// The least that the highest value counts as, so that values close to 0 are not spread over the whole range.
+const LEAST_HIGHEST: f64 = 0.001;
+
+/// By how much of its share a site's load lowers a channel: for each slot at work, for each request that waits, in relation
+/// to the number of slots, and if no slot is free.
+const BUSY: f64 = 0.28;
+const QUEUED: f64 = 0.32;
+const FULL: f64 = 0.12;
+/// The lowest factor of a load.
+const LEAST_BY_LOAD: f64 = 0.18;
+
+/// The number of requests from which a site's history counts in full.
+const CERTAIN: f64 = 24.0;
+/// By how much of its share a history lowers a channel in which all requests failed, or all were slow.
+const FAILING: f64 = 0.55;
+const SLOW: f64 = 0.18;
+/// The average latency from which a site counts as slow, and by how much more it counts so in full, in milliseconds.
+const SLOW_FROM_MS: f64 = 2_000.0;
+const SLOW_RANGE_MS: f64 = 20_000.0;
+/// The lowest factor of a history.
+const LEAST_BY_HISTORY: f64 = 0.45;
+
 /// The operator's weights of cost, balance and use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
@@ -101,7 +123,7 @@ pub fn scores<'m>(
     conditions: impl Fn(&Arc<Channel>) -> Conditions,
 ) -> Vec<Score> {
     let mut sites: HashMap<SiteId, SiteRecord> = HashMap::new();
-    let mut highest = 0.001_f64;
+    let mut highest = LEAST_HIGHEST;
     let mut lowest = 0.0_f64;
     let mut scores: Vec<Score> = Vec::with_capacity(candidates.len());
     for channel in candidates {
@@ -199,10 +221,10 @@ impl Conditions {
             return 1.0;
         }
         let per_slot = |count: usize| count as f64 / load.limit as f64;
-        let full = if load.active >= load.limit { 0.12 } else { 0.0 };
-        let busy = 0.28 * per_slot(load.active).clamp(0.0, 1.5);
-        let queued = 0.32 * per_slot(load.waiting).clamp(0.0, 3.0);
-        (1.0 - busy - queued - full).clamp(0.18, 1.0)
+        let full = if load.active >= load.limit { FULL } else { 0.0 };
+        let busy = BUSY * per_slot(load.active).clamp(0.0, 1.5);
+        let queued = QUEUED * per_slot(load.waiting).clamp(0.0, 3.0);
+        (1.0 - busy - queued - full).clamp(LEAST_BY_LOAD, 1.0)
     }
 
     /// Returns the product of both factors.
@@ -221,17 +243,17 @@ impl SiteRecord {
         if uses == 0 {
             return 1.0;
         }
-        let certainty = (uses as f64 / 24.0).min(1.0);
+        let certainty = (uses as f64 / CERTAIN).min(1.0);
         let success_rate = self.success as f64 / uses as f64;
-        let by_failures = 1.0 - (1.0 - success_rate) * 0.55 * certainty;
+        let by_failures = 1.0 - (1.0 - success_rate) * FAILING * certainty;
         let slowness = match self.success {
             0 => 0.0,
             answered => {
                 let average = (self.latency_ms as f64 / answered as f64).round();
-                ((average - 2_000.0) / 20_000.0).clamp(0.0, 1.0)
+                ((average - SLOW_FROM_MS) / SLOW_RANGE_MS).clamp(0.0, 1.0)
             }
         };
-        (by_failures * (1.0 - slowness * certainty * 0.18)).clamp(0.45, 1.0)
+        (by_failures * (1.0 - slowness * certainty * SLOW)).clamp(LEAST_BY_HISTORY, 1.0)
     }
 }
 

@@ -47,6 +47,14 @@ pub struct ExpiringToken {
     pub expires_at: Millis,
 }
 
+/// How an account was last asked for its models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelDiscovery {
+    Healthy,
+    /// It failed.
+    Abnormal,
+}
+
 /// Data of a connection that has no column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Notes {
@@ -54,8 +62,7 @@ pub struct Notes {
     pub account_id: Option<String>,
     pub email: Option<String>,
     pub plan_type: Option<String>,
-    /// `healthy`, or `abnormal` after a failed discovery.
-    pub model_discovery_status: Option<String>,
+    pub model_discovery: Option<ModelDiscovery>,
     pub last_model_sync_at: Option<Millis>,
     pub last_model_sync_error: Option<String>,
     pub last_discovered_models: Vec<String>,
@@ -74,6 +81,21 @@ pub fn account_id(account: &AccountRow) -> Option<String> {
     noted.or_else(|| account.oauth_account_key.clone())
 }
 
+// === impl ModelDiscovery ===
+
+impl ModelDiscovery {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Abnormal => "abnormal",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Healthy, Self::Abnormal].into_iter().find(|status| status.as_str() == text)
+    }
+}
+
 // === impl Notes ===
 
 impl Notes {
@@ -90,7 +112,7 @@ impl Notes {
             account_id: text(ACCOUNT_ID),
             email: text("email"),
             plan_type: text("planType"),
-            model_discovery_status: text("modelDiscoveryStatus"),
+            model_discovery: text("modelDiscoveryStatus").and_then(|text| ModelDiscovery::parse(&text)),
             last_model_sync_at: text("lastModelSyncAt").and_then(|text| time::parse(&text)),
             last_model_sync_error: text("lastModelSyncError"),
             last_discovered_models: match notes.remove("lastDiscoveredModels") {
@@ -117,7 +139,7 @@ impl Notes {
             (ACCOUNT_ID, self.account_id.clone().map(Value::from)),
             ("email", self.email.clone().map(Value::from)),
             ("planType", self.plan_type.clone().map(Value::from)),
-            ("modelDiscoveryStatus", self.model_discovery_status.clone().map(Value::from)),
+            ("modelDiscoveryStatus", self.model_discovery.map(|status| status.as_str().into())),
             ("lastModelSyncAt", self.last_model_sync_at.map(|at| iso(at).into())),
             ("lastModelSyncError", self.last_model_sync_error.clone().map(Value::from)),
             ("lastDiscoveredModels", models),

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::ids::{AccountId, SiteId, UnitId};
 use crate::jobs::oauth::quota;
 use crate::store::accounts::{AccountRow, AccountStatus};
-use crate::store::connections::{self, Notes};
+use crate::store::connections::{self, ModelDiscovery, Notes};
 use crate::store::route_units::{self, UnitRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{Secret, Store};
@@ -129,7 +129,7 @@ impl ConnectionRows {
         };
         let is_on =
             row.status == AccountStatus::Active && site.is_some_and(|site| site.status == SiteStatus::Active);
-        let is_abnormal = !is_on || notes.model_discovery_status.as_deref() == Some("abnormal");
+        let is_abnormal = !is_on || notes.model_discovery == Some(ModelDiscovery::Abnormal);
         ConnectionView {
             account_id: row.id,
             site_id: row.site_id,

@@ -9,7 +9,7 @@ use crate::jobs::models::discovery::{DiscoveredModels, ends_walk};
 use crate::platform::OAuthProvider;
 use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
-use crate::store::connections::{self, Notes};
+use crate::store::connections::{self, ModelDiscovery, Notes};
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::oauth::{Grant, ModelsAccess, ProviderClient, list_models, vendor_addresses};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
@@ -144,14 +144,14 @@ pub fn noted(extra: Option<&str>, outcome: Result<&DiscoveredModels, &str>) -> N
         Ok(found) => {
             let names = found.models.models().iter().take(MOST_NOTED);
             Notes {
-                model_discovery_status: Some("healthy".to_owned()),
+                model_discovery: Some(ModelDiscovery::Healthy),
                 last_model_sync_error: None,
                 last_discovered_models: names.map(|model| model.model_name.clone()).collect(),
                 ..before
             }
         }
         Err(message) => Notes {
-            model_discovery_status: Some("abnormal".to_owned()),
+            model_discovery: Some(ModelDiscovery::Abnormal),
             last_model_sync_error: Some(message.chars().take(500).collect()),
             ..before
         },

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::create_session::create_session;
 use super::created::{CreatedView, setup_task};
 use super::handlers::find;
-use super::input::{CreateInput, WHOLE_CREDENTIAL};
+use super::input::{CreateInput, WHOLE_CREDENTIAL, unknown_site};
 use super::schema;
 use super::verify::{CredentialRefusal, models_of_key, platform_of, verify};
 use super::view;
@@ -100,7 +100,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let fields = Fields::of(&schema::CREATE, request.json_object().await?);
     let input = CreateInput::read(&fields)?;
     if input.credentials.is_empty() {
-        return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+        return Err(Invalid::field("accessToken", "non-empty string").into());
     }
     let (one, of_session) = (input.credentials.len() == 1, input.mode != CredentialMode::ApiKey);
     if one && of_session {
@@ -112,7 +112,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         }
     }
     let site = admin.core.snapshot.load().site(input.site_id).cloned();
-    let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
+    let site = site.ok_or_else(unknown_site)?;
     let shared = SharedFields {
         site,
         platform_user_id: input.platform_user_id.or_else(|| user_id_of_name(input.username.as_deref()?)),
@@ -141,10 +141,9 @@ async fn verify_key(core: &Arc<Core>, shared: &SharedFields, key: &str) -> Resul
 
 /// Creates an account of the kind that the site's answer about the credential shows.
 async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response> {
-    let unknown = || AdminError::bad_request("Invalid siteId. Expected id of a known site.");
-    let site = sites::get(&jobs.core.store, input.site_id).await?.ok_or_else(unknown)?;
+    let site = sites::get(&jobs.core.store, input.site_id).await?.ok_or_else(unknown_site)?;
     let Some(credential) = input.credentials.first() else {
-        return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+        return Err(Invalid::field("accessToken", "non-empty string").into());
     };
     platform_of(&site).map_err(|refusal| AdminError::bad_request(refusal.message))?;
     let (user_id, username) = (input.platform_user_id, input.username.as_deref());
@@ -154,7 +153,7 @@ async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response
                 return Err(Invalid::field("apiToken", WHOLE_CREDENTIAL).into());
             }
             let shared = SharedFields {
-                site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
+                site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown_site)?,
                 platform_user_id: user_id.or_else(|| user_id_of_name(username?)),
                 skip_model_fetch: input.skip_model_fetch,
             };
@@ -197,7 +196,7 @@ async fn store_key(
         ..NewAccount::on_site(shared.site.id)
     };
     let id = accounts::insert(store, account).await.map_err(|error| match error {
-        store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
+        store::Error::Dangling(_) => AdminError::from(unknown_site()),
         other => other.into(),
     })?;
     Ok(Created { id, model_count, job_id: None })

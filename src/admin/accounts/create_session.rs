@@ -6,7 +6,7 @@ use hyper::StatusCode;
 
 use super::created::{CreatedView, setup_task};
 use super::handlers::find;
-use super::input::{CreateInput, WHOLE_CREDENTIAL};
+use super::input::{CreateInput, WHOLE_CREDENTIAL, unknown_site};
 use super::view;
 use super::view::AccountView;
 use crate::admin::errors::{AdminError, Result};
@@ -57,7 +57,7 @@ pub async fn create_session(
         ..NewAccount::on_site(site.id)
     };
     let id = accounts::insert(&jobs.core.store, account).await.map_err(|error| match error {
-        store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
+        store::Error::Dangling(_) => AdminError::from(unknown_site()),
         other => other.into(),
     })?;
     adopt_key(&jobs.core, id, key.as_ref(), source).await?;

@@ -23,6 +23,11 @@ const MAX_KEYS: usize = 200;
 /// Maximum length of a credential, in bytes; upstream credentials (JWTs, cookies) are long, but not this long.
 const MAX_CREDENTIAL_BYTES: usize = 16 * 1024;
 
+/// Builds the refusal of a site that does not exist.
+pub fn unknown_site() -> Invalid {
+    Invalid::field("siteId", "id of a known site")
+}
+
 /// A request to verify a credential. Nothing is stored.
 pub struct VerifyInput {
     pub site_id: SiteId,

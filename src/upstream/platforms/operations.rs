@@ -155,20 +155,7 @@ impl SiteClient {
                 Err(SiteError::new(SiteErrorKind::Timeout, "no complete answer in time"))
             }),
         };
-        // A page that the site does not have, or a web page, leaves it open whether the text is a key.
-        let is_session = match taken_for {
-            TakenFor::Key => false,
-            TakenFor::Session => true,
-            TakenFor::Either => !error.is_missing() && !error.is_page,
-        };
-        match other {
-            Err(guess) if is_key && guess.wants_number() => Err(guess),
-            // The text is taken for what it looks like: the other way was a guess.
-            Err(_guess) if error.stands_for_itself() => Err(error),
-            // A site that refuses the text as a key says nothing about a session.
-            Err(guess) if is_session && guess.kind != SiteErrorKind::Shield => Err(error),
-            other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),
-        }
+        verdict(taken_for, error, other)
     }
 
     /// Identifies the session's text as a session.
@@ -322,6 +309,29 @@ impl SiteClient {
     }
 }
 
+/// Decides what a text is. `error` is the failure of what it is taken for; `other` is the result of the other way, which is a
+/// guess.
+fn verdict(
+    taken_for: TakenFor,
+    error: SiteError,
+    other: Result<Identity, SiteError>,
+) -> Result<Identity, SiteError> {
+    // A page that the site does not have, or a web page, leaves it open whether the text is a key.
+    let is_session = match taken_for {
+        TakenFor::Key => false,
+        TakenFor::Session => true,
+        TakenFor::Either => !error.is_missing() && !error.is_page,
+    };
+    match other {
+        Err(guess) if taken_for == TakenFor::Key && guess.wants_number() => Err(guess),
+        // The text is taken for what it looks like.
+        Err(_guess) if error.stands_for_itself() => Err(error),
+        // A site that refuses the text as a key says nothing about a session.
+        Err(guess) if is_session && guess.kind != SiteErrorKind::Shield => Err(error),
+        other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),
+    }
+}
+
 /// The group that every site of the family has.
 const DEFAULT_GROUP: &str = "default";
 
@@ -346,4 +356,35 @@ fn of_discovery(error: DiscoveryError, has_user_id: bool) -> SiteError {
         (_, DiscoveryKind::Unknown, Some(_)) => SiteErrorKind::Refused,
     };
     SiteError { status: error.status, ..SiteError::new(kind, error.message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SiteErrorKind::{Expired, Malformed, Missing, NeedsUserId, Refused, Shield};
+    use super::*;
+
+    #[test]
+    fn a_text_is_what_it_is_taken_for_unless_the_other_way_tells_more() {
+        let failure = |kind, message: &str| SiteError::new(kind, message);
+        let found = Identity::ApiKey { models: Vec::new() };
+        for (taken_for, first, guess, expected) in [
+            (TakenFor::Key, Refused, NeedsUserId, "guess"),
+            (TakenFor::Key, Refused, Expired, "first"),
+            (TakenFor::Key, Missing, Refused, "guess"),
+            (TakenFor::Key, Malformed, Missing, "first"),
+            (TakenFor::Session, Expired, Refused, "first"),
+            (TakenFor::Session, Missing, Refused, "first"),
+            (TakenFor::Session, Missing, Shield, "guess"),
+            (TakenFor::Either, Malformed, Refused, "first"),
+            (TakenFor::Either, Missing, Refused, "guess"),
+        ] {
+            let told = verdict(taken_for, failure(first, "first"), Err(failure(guess, "guess")));
+            let told = told.map_err(|error| error.message);
+            assert_eq!(told, Err(expected.to_owned()), "{taken_for:?} {first:?} {guess:?}");
+            assert_eq!(verdict(taken_for, failure(first, "first"), Ok(found.clone())), Ok(found.clone()));
+        }
+        let page = SiteError { is_page: true, ..failure(Malformed, "first") };
+        let told = verdict(TakenFor::Either, page, Err(failure(Refused, "guess")));
+        assert_eq!(told.map_err(|error| error.message), Err("guess".to_owned()));
+    }
 }

@@ -144,7 +144,7 @@ impl From<BodyError> for AdminError {
     fn from(error: BodyError) -> Self {
         let status = error.status();
         let refusal = Self::new(status, error.to_string()).flag("statusCode", status.as_u16());
-        Self { retry_after_secs: error.retry_after_secs().map(u64::from), ..refusal }
+        Self { retry_after_secs: error.retry_after_secs(), ..refusal }
     }
 }
 

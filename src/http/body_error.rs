@@ -84,7 +84,7 @@ impl BodyError {
 
 impl BodyError {
     /// Returns the seconds until another try is worthwhile, if known.
-    pub fn retry_after_secs(&self) -> Option<u32> {
+    pub fn retry_after_secs(&self) -> Option<u64> {
         (*self == Self::NoRoom).then_some(OutOfBodyMemory::RETRY_AFTER_SECS)
     }
 }

@@ -124,7 +124,7 @@ struct Place<'a> {
 
 impl OutOfBodyMemory {
     /// The wait in seconds after which another try makes sense.
-    pub const RETRY_AFTER_SECS: u32 = 5;
+    pub const RETRY_AFTER_SECS: u64 = 5;
 }
 
 // === impl BodyMemory ===

@@ -38,7 +38,7 @@ pub struct Overloaded;
 
 impl Overloaded {
     /// The wait in seconds after which another try makes sense.
-    pub const RETRY_AFTER_SECS: i64 = 5;
+    pub const RETRY_AFTER_SECS: u64 = 5;
 }
 
 impl Conversions {

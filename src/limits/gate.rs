@@ -105,8 +105,8 @@ struct Waiter {
 
 impl LeaseRules {
     /// Returns after how many seconds a refused client may come again: the time it could have waited, at least 1 s.
-    pub fn retry_after_secs(&self) -> i64 {
-        i64::try_from(self.queue_wait.as_millis().div_ceil(1000)).unwrap_or(i64::MAX).max(1)
+    pub fn retry_after_secs(&self) -> u64 {
+        u64::try_from(self.queue_wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
     }
 }
 

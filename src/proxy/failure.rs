@@ -230,7 +230,7 @@ impl Failure {
     }
 
     /// Builds the failure for a channel whose session slots were all taken and did not get free in time.
-    pub(super) fn busy(retry_after_secs: i64) -> Self {
+    pub(super) fn busy(retry_after_secs: u64) -> Self {
         let mut failure = Self::of(
             Kind::Busy,
             503,

@@ -142,7 +142,7 @@ impl ErrorShape {
     }
 
     /// Builds a 503 because every site that could serve is at its limit.
-    pub fn site_saturated(self, retry_after_secs: i64) -> Response {
+    pub fn site_saturated(self, retry_after_secs: u64) -> Response {
         let kind = Some("site_concurrency_limit");
         let mut response = self.write(503, kind, "Site concurrency limit reached", None, None);
         http::set_retry_after(&mut response, retry_after_secs);

@@ -13,7 +13,7 @@ pub(super) struct FileRefusal {
     pub(super) code: Option<&'static str>,
     pub(super) param: Option<&'static str>,
     /// The wait in seconds after which another try makes sense, where it is known.
-    pub(super) retry_after_secs: Option<u32>,
+    pub(super) retry_after_secs: Option<u64>,
 }
 
 impl FileRefusal {

@@ -35,8 +35,8 @@ use std::fmt;
 
 pub use oauth::OAuthProvider;
 pub use profile::{
-    Abilities, Address, BodyEdit, CodeAssist, LoginHeaders, Management, ModelList, NewApiFork, OwnPages,
-    PageAnswer, PriceList, Profile, Title,
+    Abilities, Address, BodyEdit, CodeAssist, LoginHeaders, Management, MessagesCredential, ModelList,
+    NewApiFork, OwnPages, PageAnswer, PriceList, Profile, Title,
 };
 pub use relay::names_claude;
 

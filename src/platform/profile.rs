@@ -79,6 +79,17 @@ pub struct Profile {
     pub tokens_per_usd: f64,
 }
 
+/// The headers in which an interface of the messages dialect takes a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessagesCredential {
+    /// `x-api-key`: the vendor itself takes keys in its own header alone.
+    Key,
+    /// `Authorization`: the vendor itself takes the token of a login as a bearer alone.
+    Bearer,
+    /// Aggregators take either header.
+    Both,
+}
+
 /// An address to be recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Address<'a> {
@@ -281,12 +292,35 @@ impl Profile {
         if dialects.contains(&Dialect::Chat) { Some(Dialect::Chat) } else { dialects.first().copied() }
     }
 
+    /// Returns the headers in which its messages API takes a credential. `is_login` says that it is the token of a login.
+    pub fn messages_credential(&self, is_login: bool) -> MessagesCredential {
+        match self.vendor {
+            Vendor::Anthropic if is_login => MessagesCredential::Bearer,
+            Vendor::Anthropic => MessagesCredential::Key,
+            _ => MessagesCredential::Both,
+        }
+    }
+
     /// Returns the differences of its fork, where it belongs to the new-api family.
     pub fn new_api_fork(&self) -> Option<&NewApiFork> {
         match &self.management {
             Some(Management::NewApi(fork)) => Some(fork),
             Some(Management::Sub2Api) | None => None,
         }
+    }
+}
+
+// === impl MessagesCredential ===
+
+impl MessagesCredential {
+    /// Whether `x-api-key` has the credential.
+    pub fn has_key(self) -> bool {
+        self != Self::Bearer
+    }
+
+    /// Whether `Authorization` has the credential.
+    pub fn has_bearer(self) -> bool {
+        self != Self::Key
     }
 }
 

@@ -9,8 +9,8 @@ use std::cell::OnceCell;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
-use crate::dialect::canonical::Vendor;
 use crate::dialect::errors::MAX_RETRY_AFTER;
+use crate::dialect::messages::API_VERSION;
 use crate::mask::Mask;
 use crate::platform::Profile;
 use crate::request_id::RequestId;
@@ -28,7 +28,7 @@ pub const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const X_UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
 const ANTHROPIC_VERSION: (HeaderName, HeaderValue) =
-    (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
+    (HeaderName::from_static("anthropic-version"), HeaderValue::from_static(API_VERSION));
 
 /// What a client's request contributes to the headers of its upstream requests.
 pub struct ClientHeaders<'a> {
@@ -70,13 +70,11 @@ pub fn upstream(
     match dialect {
         Dialect::Messages => {
             out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
-            // Aggregators take either header; the vendor itself takes one only, depending on whether it is a key or a
-            // login's token.
-            let is_vendor = profile.vendor == Vendor::Anthropic;
-            if !(is_vendor && account.oauth) {
+            let form = profile.messages_credential(account.oauth);
+            if form.has_key() {
                 out.set(X_API_KEY, credential.key.clone());
             }
-            if !is_vendor || account.oauth {
+            if form.has_bearer() {
                 out.set(header::AUTHORIZATION, credential.bearer.clone());
             }
         }

@@ -12,12 +12,11 @@ use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::dialect::Dialect;
-use crate::dialect::canonical::Vendor;
 use crate::http::{Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::limits::Lease;
 use crate::mask::Mask;
-use crate::platform::Platform;
+use crate::platform::{MessagesCredential, Platform};
 use crate::proxy::Proxy;
 use crate::routing::{Credential, CredentialHeaders, Endpoint, Secret, Site, add_secrets};
 use crate::store::accounts::{self, AccountRow};
@@ -45,18 +44,7 @@ pub(super) struct ResourceUpstream {
     /// The connected account whose access token the credential is; `None` for any other credential.
     pub(super) login: Option<AccountId>,
     /// How requests to the messages API show the credential.
-    pub(super) key_form: KeyForm,
-}
-
-/// The header in which an upstream's messages API wants the credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyForm {
-    /// The vendor itself takes a key in its own header.
-    Key,
-    /// The vendor itself takes a login's token as a bearer.
-    Bearer,
-    /// Aggregators take either.
-    Both,
+    pub(super) messages_credential: MessagesCredential,
 }
 
 /// Why a resource cannot be reached.
@@ -104,36 +92,6 @@ pub(super) struct ResourceAnswer {
 impl From<store::Error> for Unreachable {
     fn from(error: store::Error) -> Self {
         Self::Store(error)
-    }
-}
-
-// === impl KeyForm ===
-
-impl KeyForm {
-    pub(super) fn of(is_vendor: bool, account: &AccountRow) -> Self {
-        match is_vendor {
-            true if account.oauth_provider.is_some() => Self::Bearer,
-            true => Self::Key,
-            false => Self::Both,
-        }
-    }
-
-    /// Presents the credential in this form, to headers that have it as a bearer.
-    fn present(self, credential: &CredentialHeaders, out: &mut RequestHeaders) {
-        match self {
-            Self::Key => {
-                out.set(X_API_KEY, credential.key.clone());
-                out.remove(&AUTHORIZATION);
-            }
-            Self::Bearer => {
-                // The beta under which the vendor takes a login's token.
-                let login_headers = Platform::Claude.profile().login_headers.as_ref();
-                if let Some(beta) = login_headers.and_then(|headers| headers.beta) {
-                    betas::add(out, Some(beta), &[]);
-                }
-            }
-            Self::Both => out.set(X_API_KEY, credential.key.clone()),
-        }
     }
 }
 
@@ -198,10 +156,11 @@ impl ResourceUpstream {
         let secret = current_credential(&core.store, token, &account).await?;
         let secret =
             secret.ok_or(Unreachable::Gone("The account that holds it has no credential any more"))?;
-        let key_form = KeyForm::of(site.platform.profile().vendor == Vendor::Anthropic, &account);
+        let messages_credential =
+            site.platform.profile().messages_credential(account.oauth_provider.is_some());
         Ok(Self {
             login: login(&account, token),
-            key_form,
+            messages_credential,
             site_id: site.id,
             endpoints: site.endpoints,
             custom_headers: site.custom_headers,
@@ -291,7 +250,7 @@ impl ResourceUpstream {
         outgoing.headers = headers::of_resource(headers, &self.custom_headers, values, accept);
         if *dialect == Dialect::Messages {
             headers::as_messages(&mut outgoing.headers, headers);
-            self.key_form.present(values, &mut outgoing.headers);
+            show_to_messages(self.messages_credential, values, &mut outgoing.headers);
         }
         for name in *forwarded {
             if let Some(value) = headers.get(name) {
@@ -304,6 +263,23 @@ impl ResourceUpstream {
         let answer = answered(pin!(sending), label, &timeouts, &Trace::default(), None).await;
         let (head, body) = answer.map_err(|failure| failure.redacted(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })
+    }
+}
+
+/// Shows a credential in the headers of the messages API, where it is a bearer so far.
+fn show_to_messages(form: MessagesCredential, credential: &CredentialHeaders, out: &mut RequestHeaders) {
+    if form.has_key() {
+        out.set(X_API_KEY, credential.key.clone());
+    }
+    if !form.has_bearer() {
+        out.remove(&AUTHORIZATION);
+    }
+    if form == MessagesCredential::Bearer {
+        // The beta under which the vendor takes a login's token.
+        let login_headers = Platform::Claude.profile().login_headers.as_ref();
+        if let Some(beta) = login_headers.and_then(|headers| headers.beta) {
+            betas::add(out, Some(beta), &[]);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::PlaygroundError;
 use crate::dialect::data_urls;
+use crate::dialect::messages::API_VERSION;
 use crate::ids::ChannelId;
 use crate::json_number::MAX_EXACT;
 use crate::proxy::internal::InternalRequest;
@@ -48,8 +49,6 @@ const PATHS: &[&str] = &[
     "/gemini/{}/models",
     "/gemini/{}/models/{}",
 ];
-
-const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// Reads the envelope.
 pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest> {
@@ -103,7 +102,7 @@ pub(super) fn internal_request(
         headers.insert(CONTENT_TYPE, content_type);
     }
     if target.path().starts_with("/v1/messages") {
-        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+        headers.insert("anthropic-version", HeaderValue::from_static(API_VERSION));
     }
     InternalRequest { method, target, headers, body, forced_channel: forced_channel(fields) }
 }

@@ -34,6 +34,9 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
+/// The version of the API that is asked for (`anthropic-version`) where a client names none.
+pub const API_VERSION: &str = "2023-06-01";
+
 pub use accumulator::Accumulator;
 pub use continued::answers_elsewhere;
 pub use native::{

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::verdict::{ProbeVerdict, judge};
 use crate::core::Core;
+use crate::dialect::messages::API_VERSION;
 use crate::dialect::{Dialect, errors};
 use crate::error_words::requests::wants_completion_limit;
 use crate::mask::Mask;
@@ -206,7 +207,7 @@ fn headers(site: &Site, dialect: Dialect, credential: &CredentialHeaders) -> Hea
     match dialect {
         Dialect::Messages => {
             let version = HeaderName::from_static("anthropic-version");
-            headers.entry(version).or_insert(HeaderValue::from_static("2023-06-01"));
+            headers.entry(version).or_insert(HeaderValue::from_static(API_VERSION));
             headers.insert("x-api-key", credential.key.clone());
         }
         Dialect::Responses => {

@@ -15,8 +15,9 @@ use hyper::header::{HeaderName, IF_RANGE, RANGE};
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::Request;
+use crate::platform::MessagesCredential;
 use crate::proxy::resource_upstream::{
-    KeyForm, ResourceRequest, ResourceUpstream, Unreachable, current_credential, login, site_of,
+    ResourceRequest, ResourceUpstream, Unreachable, current_credential, login, site_of,
 };
 use crate::routing::{BaseUrl, Endpoint, EndpointLive, EndpointState, Site, encode_component};
 use crate::store::accounts;
@@ -100,8 +101,14 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
             "The credential that this video was created with is no longer available",
         ));
     };
-    let key_form = KeyForm::Both;
-    Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into(), login, key_form })
+    Ok(ResourceUpstream {
+        site_id,
+        endpoints,
+        custom_headers,
+        credential: secret.into(),
+        login,
+        messages_credential: MessagesCredential::Both,
+    })
 }
 
 /// Builds the endpoint at which the video was created, through the outbound proxy that its site uses now.

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::google::{ServiceState, check_service};
 use super::grant::TokenError;
 use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClient};
+use crate::dialect::messages::API_VERSION;
 use crate::mask::Mask;
 use crate::platform::OAuthProvider;
 use crate::routing::{Secret, encode_component};
@@ -148,7 +149,7 @@ async fn pages(
     reach: &ModelsAccess<'_>,
     address: &str,
 ) -> Result<Vec<String>, DiscoveryError> {
-    let headers = [("anthropic-version", "2023-06-01"), ("anthropic-beta", "oauth-2025-04-20")]
+    let headers = [("anthropic-version", API_VERSION), ("anthropic-beta", "oauth-2025-04-20")]
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     let mut found = Vec::new();
     let mut after = String::new();

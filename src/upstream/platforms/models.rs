@@ -19,6 +19,7 @@ use hyper::http::{Request, StatusCode, Uri};
 
 use super::credential::{is_pair, leave_out};
 use super::reply;
+use crate::dialect::messages::API_VERSION;
 use crate::error_words::sites;
 use crate::mask::Mask;
 use crate::platform::{ModelList, Platform};
@@ -252,7 +253,7 @@ fn authenticate(headers: &mut HeaderMap, auth: AuthHeader, credential: &str) -> 
     let (name, value) = match auth {
         AuthHeader::Bearer => (AUTHORIZATION, format!("Bearer {credential}")),
         AuthHeader::AnthropicKey => {
-            headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
+            headers.entry("anthropic-version").or_insert(HeaderValue::from_static(API_VERSION));
             (HeaderName::from_static("x-api-key"), credential.to_owned())
         }
         AuthHeader::GoogleKey => (HeaderName::from_static("x-goog-api-key"), credential.to_owned()),

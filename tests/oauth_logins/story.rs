@@ -58,3 +58,17 @@ fn the_story_of_a_login_with_each_provider() {
         assert_eq!(gateway.account(&account)["status"], "active", "{id}");
     }
 }
+
+#[test]
+fn a_login_with_claude_is_probed_with_its_token_as_a_bearer() {
+    let provider = Provider::start("claude", &[MODEL]);
+    let gateway = provider.gateway();
+    let account = gateway.connect(&provider)["accountId"].clone();
+    let body = json!({"accountId": account, "wait": true});
+    let probed = gateway.admin().post("/api/models/probe", &body).expect(200);
+    assert_eq!(probed["summary"]["supported"], 1, "{probed}");
+    let asked = provider.asked_for("/v1/messages");
+    let [question] = &asked[..] else { panic!("{} questions", asked.len()) };
+    assert_eq!(question.header("x-api-key"), None);
+    assert_eq!(question.header("anthropic-beta"), Some("oauth-2025-04-20"));
+}

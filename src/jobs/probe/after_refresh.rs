@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::ask::{Trouble, probe};
+use super::ask::{Question, Trouble, probe};
 use super::result::{Detail, PostProbe};
 use super::target::credential;
 use super::verdict::{ProbeVerdict, is_conversational};
@@ -102,7 +102,9 @@ pub async fn run_seen(
         if unanswered == MAX_UNANSWERED {
             break;
         }
-        let probed = probe(core, &reached, credential, model, core.config.jobs.probe_timeout).await;
+        let is_login = account.oauth_provider.is_some();
+        let question = Question { site: &reached, credential, is_login, model };
+        let probed = probe(core, question, core.config.jobs.probe_timeout).await;
         unanswered = if probed.trouble == Some(Trouble::Unanswered) { unanswered + 1 } else { 0 };
         let is_slow = scope.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > scope.threshold_ms);
         let (status, reason) = match probed.verdict {

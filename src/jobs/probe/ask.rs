@@ -27,6 +27,16 @@ const QUESTION: &str = "Reply with OK.";
 /// The token limit for models that reason: enough to think of three words.
 const REASONING_TOKENS: u32 = 256;
 
+/// What is asked for, and as whom.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    pub site: &'a Site,
+    pub credential: &'a Credential,
+    /// Whether the credential is the token of a login.
+    pub is_login: bool,
+    pub model: &'a str,
+}
+
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
@@ -93,20 +103,15 @@ impl Probed {
     }
 }
 
-/// Asks for a model; `limit` is the time for all addresses together. An address that others follow gets half of what is
+/// Asks a question; `limit` is the time for all addresses together. An address that others follow gets half of what is
 /// left of it.
-pub async fn probe(
-    core: &Core,
-    site: &Site,
-    credential: &Credential,
-    model: &str,
-    limit: Duration,
-) -> Probed {
-    let probed = ask(core, site, credential, model, limit).await;
-    probed.without(site.secrets()).without(&Mask::of(credential.secret().expose()))
+pub async fn probe(core: &Core, question: Question<'_>, limit: Duration) -> Probed {
+    let probed = ask(core, question, limit).await;
+    probed.without(question.site.secrets()).without(&Mask::of(question.credential.secret().expose()))
 }
 
-async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, limit: Duration) -> Probed {
+async fn ask(core: &Core, question: Question<'_>, limit: Duration) -> Probed {
+    let Question { site, credential, is_login, model } = question;
     if let Some(problem) = &site.misconfigured {
         return Probed::unanswered(problem.to_string());
     }
@@ -130,7 +135,7 @@ async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, lim
             if left.is_zero() {
                 break;
             }
-            let headers = headers(site, dialect, values);
+            let headers = headers(site, dialect, values, is_login);
             let request = posted(Uri::from(endpoint.base.join(path)), headers, &body);
             let began = Instant::now();
             let limits = FetchLimits { timeout: left, max_bytes: MAX_BYTES };
@@ -195,7 +200,7 @@ fn question(dialect: Dialect, model: &str) -> Value {
     }
 }
 
-fn headers(site: &Site, dialect: Dialect, credential: &CredentialHeaders) -> HeaderMap {
+fn headers(site: &Site, dialect: Dialect, credential: &CredentialHeaders, is_login: bool) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &site.custom_headers {
         headers.insert(name, value.clone());
@@ -208,7 +213,18 @@ fn headers(site: &Site, dialect: Dialect, credential: &CredentialHeaders) -> Hea
         Dialect::Messages => {
             let version = HeaderName::from_static("anthropic-version");
             headers.entry(version).or_insert(HeaderValue::from_static(API_VERSION));
-            headers.insert("x-api-key", credential.key.clone());
+            let profile = site.platform.profile();
+            let form = profile.messages_credential(is_login);
+            if form.has_key() {
+                headers.insert("x-api-key", credential.key.clone());
+            }
+            if form.has_bearer() {
+                headers.insert(AUTHORIZATION, credential.bearer.clone());
+            }
+            let login_headers = profile.login_headers.as_ref().filter(|_| is_login);
+            if let Some(beta) = login_headers.and_then(|headers| headers.beta) {
+                headers.append("anthropic-beta", HeaderValue::from_static(beta));
+            }
         }
         Dialect::Responses => {
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));

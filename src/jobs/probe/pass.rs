@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::ask::{Probed, probe};
+use super::ask::{Probed, Question, probe};
 use super::busy::Probes;
 use super::target::{ProbeTarget, targets};
 use super::verdict::{ProbeVerdict, is_conversational};
@@ -159,13 +159,14 @@ async fn probe_models(
     let mut waiting = targets(&core.store, account, &put_off).await?.into_iter();
     let mut running = JoinSet::new();
     let (mut troubled, mut trouble) = (0, None);
+    let is_login = account.oauth_provider.is_some();
     loop {
         let goes_on = trouble.is_none() && !core.is_stopping();
         while goes_on && running.len() < core.config.jobs.probe_concurrency {
             let Some(target) = waiting.next() else { break };
             result.scanned += 1;
             if is_conversational(&target.model) {
-                running.spawn(fence::inherited(ask_for(core.clone(), reached.clone(), target)));
+                running.spawn(fence::inherited(ask_for(core.clone(), reached.clone(), is_login, target)));
             } else {
                 result.skipped += 1;
             }
@@ -195,10 +196,16 @@ async fn probe_models(
     Ok(())
 }
 
-async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (ProbeTarget, Probed) {
+async fn ask_for(
+    core: Arc<Core>,
+    site: Arc<Site>,
+    is_login: bool,
+    target: ProbeTarget,
+) -> (ProbeTarget, Probed) {
     let probed = match &target.credential {
         Some(credential) => {
-            probe(&core, &site, credential, &target.model, core.config.jobs.probe_timeout).await
+            let question = Question { site: &site, credential, is_login, model: &target.model };
+            probe(&core, question, core.config.jobs.probe_timeout).await
         }
         None => Probed::unanswered("the account has no usable key"),
     };

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ask::probe;
+use super::ask::{Question, probe};
 use super::busy::Recovery;
 use super::verdict::{ProbeVerdict, is_conversational};
 use crate::jobs::Jobs;
@@ -37,7 +37,9 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
         }
         lock(&jobs.probes.recovery.asked).insert(channel.key(), now_ms());
         let Some(credential) = &channel.credential else { continue };
-        let probed = probe(&jobs.core, &channel.account.site, credential, &model, TIMEOUT).await;
+        let account = &channel.account;
+        let question = Question { site: &account.site, credential, is_login: account.oauth, model: &model };
+        let probed = probe(&jobs.core, question, TIMEOUT).await;
         // A request may have ended the cooldown meanwhile.
         if probed.verdict == ProbeVerdict::Supported && channel.live.is_cooling(now_ms()) {
             end_cooldowns(&jobs, &snapshot, &channel).await?;

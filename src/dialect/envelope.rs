@@ -9,14 +9,16 @@
 
 mod other_models;
 
+use std::ops::Range;
+
+use bytes::Bytes;
+
 use super::{
     Dialect,
     effort::OPENAI_WORDS,
     json::{self, Marks, Member, SyntaxError},
 };
 use crate::byte_order_mark;
-use bytes::Bytes;
-use std::ops::Range;
 
 pub use other_models::{MAX_OTHER_MODELS, models_of_tools, other_models};
 

@@ -3,11 +3,12 @@
 //! An upstream's error is shown to clients and written to the log, so it is cleaned on the way in:
 //! never raw HTML, blanks collapsed, bounded, and without addresses or keys.
 
+use bytes::Bytes;
+use serde_json::{Value, json};
+
 use super::Dialect;
 use super::error_kinds::{self, anthropic, google, in_openai_words};
 use super::sse;
-use bytes::Bytes;
-use serde_json::{Value, json};
 
 pub use super::error_kinds::{openai as kind_of, openai_code, reported_status};
 pub use super::upstream_error::{

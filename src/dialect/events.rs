@@ -12,6 +12,10 @@
 //! Everything else, known or not, is output: an event we do not understand may be what the client
 //! waits for. An `event: error` is an error in every dialect.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::{self, Finder};
+
 use super::{
     Dialect,
     stream_event::{Data, StreamEvent},
@@ -19,8 +23,6 @@ use super::{
     upstream_error::{UpstreamError, is_error},
     usage::{self, Usage},
 };
-use memchr::memmem::{self, Finder};
-use std::sync::LazyLock;
 
 /// The effect of an event on the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::json;
-use tokio::task::JoinSet;
 
 use super::create_session::create_session;
 use super::created::{CreatedView, setup_task};
@@ -26,6 +25,7 @@ use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
@@ -40,8 +40,8 @@ use crate::upstream::platforms::{Identity, user_id_of_name};
 
 /// The message of a response when a task follows.
 const QUEUED: &str = "The account is stored; its models and routes follow in the background";
-/// The number of keys of a batch that are verified at once.
-const PARALLEL: usize = 8;
+/// The number of keys of a batch that are verified at once, all of them at one site.
+const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 8 };
 
 /// A key that was stored.
 struct Created {
@@ -308,23 +308,18 @@ async fn verify_all(
     shared: &SharedFields,
     keys: Vec<String>,
 ) -> Result<Vec<(String, Result<usize>)>> {
-    let mut waiting = keys.into_iter().enumerate();
-    let mut running = JoinSet::new();
-    let mut verified = Vec::new();
-    loop {
-        while running.len() < PARALLEL {
-            let Some((index, key)) = waiting.next() else { break };
-            let (core, shared) = (core.clone(), shared.clone());
-            running.spawn(async move {
-                let result = verify_key(&core, &shared, &key).await;
-                (index, key, result)
-            });
+    let total = keys.len();
+    let keys = keys.into_iter().enumerate().map(|key| (shared.site.id, key)).collect();
+    let mut verified = run_concurrently(keys, CONCURRENCY, |(index, key): (usize, String)| {
+        let (core, shared) = (core.clone(), shared.clone());
+        async move {
+            let result = verify_key(&core, &shared, &key).await;
+            (index, key, result)
         }
-        match running.join_next().await {
-            None => break,
-            Some(Ok(result)) => verified.push(result),
-            Some(Err(panic)) => return Err(AdminError::internal("verifying keys", panic)),
-        }
+    })
+    .await;
+    if verified.len() < total {
+        return Err(AdminError::internal("verifying keys", "a verification ended without a result"));
     }
     verified.sort_by_key(|(index, _, _)| *index);
     Ok(verified.into_iter().map(|(_, key, result)| (key, result)).collect())

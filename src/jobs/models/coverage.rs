@@ -42,7 +42,8 @@ pub async fn cover(jobs: &Arc<Jobs>, accounts: &[AccountId]) -> Coverage {
         }
         match running.join_next().await {
             None => break,
-            Some(outcome) => refresh.extend(outcome.ok()),
+            Some(Ok(outcome)) => refresh.push(outcome),
+            Some(Err(error)) => log::error!("a refresh of models panicked: {error}"),
         }
     }
     for id in accounts {

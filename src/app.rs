@@ -15,13 +15,11 @@ use crate::service::Service;
 /// How long a stop gives back what this instance holds in a database that others use too.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// All running parts; each depends on those above it.
+/// The running parts that the process deals with; they keep the others.
 pub struct App {
-    pub core: Arc<Core>,
-    pub jobs: Arc<Jobs>,
-    pub proxy: Arc<Proxy>,
-    pub admin: Arc<Admin>,
-    pub service: Arc<Service>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) service: Arc<Service>,
 }
 
 impl App {
@@ -36,7 +34,7 @@ impl App {
         let admin = Admin::new(&core, &jobs, &proxy, admin::table_of_routes());
         admin.read_former_statistics().await;
         let service = Arc::new(Service::new(&core, &proxy, &admin));
-        Ok(Self { core, jobs, proxy, admin, service })
+        Ok(Self { core, jobs, service })
     }
 
     /// Stops background work and closes the store after committing everything that was handed to it. A database server that

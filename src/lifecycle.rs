@@ -56,7 +56,7 @@ impl Sources {
 
 /// The running service.
 pub struct Running {
-    pub app: App,
+    app: App,
     tls: Option<Arc<Tls>>,
     /// Handed to the next start.
     listener: Arc<TcpListener>,
@@ -110,6 +110,11 @@ impl Running {
             greeting::store_warning(&app.core);
         }
         Ok(Self { app, tls, listener, signals, stop, serving, scheduler })
+    }
+
+    /// Returns the configuration that the service runs with.
+    pub fn config(&self) -> &Config {
+        &self.app.core.config
     }
 
     /// Waits for a signal, or for a reset that leads to another database; then stops everything in reverse order. After

@@ -94,7 +94,7 @@ async fn serve_until_stopped(config: Config, listener: Option<std::net::TcpListe
         let app = app.map_err(|error| Failure::new(error.exit_code, error.message))?;
         let running = Running::begin(app, sources, tls.clone(), start).await.map_err(failed)?;
         if is_desktop && start == Start::First {
-            desktop::open(&running.app.core.config);
+            desktop::open(running.config());
         }
         let Some(still_open) = running.until_stopped().await else { return Ok(()) };
         (sources, start) = (still_open, Start::AfterReset);

@@ -31,6 +31,18 @@ fn an_upstream_that_counts_is_asked() {
 }
 
 #[test]
+fn a_count_with_more_betas_in_its_body_than_a_header_carries_is_estimated() {
+    let (gateway, upstream) = through("new-api");
+    let mut body = to_count();
+    let betas: Vec<String> = (0..200_000).map(|number| format!("b{number}")).collect();
+    body["betas"] = json!(betas);
+    let answer = gateway.client().post(COUNT, &body);
+    assert_eq!(answer.expect(200), json!({"input_tokens": 3}));
+    assert_eq!(answer.header("x-switchyard-estimated"), Some("1"));
+    assert!(upstream.asked_for(COUNT).is_empty());
+}
+
+#[test]
 fn a_count_is_no_stream_and_is_asked_for_at_the_beta() {
     let (gateway, upstream) = through("new-api");
     let body = json!({"model": MODEL, "stream": true, "messages": to_count()["messages"]});

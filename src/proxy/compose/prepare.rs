@@ -16,12 +16,14 @@ use super::outgoing::{
     quoted, streams_only, text, tiered, whole,
 };
 use super::{cache_key, native};
+use crate::proxy::betas;
 use crate::proxy::call::Call;
 use crate::proxy::form_body;
 use crate::proxy::operation::Operation;
 
 /// Members that are removed from a token count.
-const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
+const NOT_COUNTED: [&str; 5] =
+    [betas::MEMBER, "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for clients that name it.
 const COUNT_BETA: &str = "token-counting-2024-11-01";
 
@@ -48,7 +50,7 @@ pub(super) fn prepare(
             PreparedBody::of(whole(embeddings::to_gemini(text(call), to.model)?), false)
         }
         Operation::Answer => converted(call, to)?,
-        Operation::CountTokens => count(call, to),
+        Operation::CountTokens => count(call, to)?,
         Operation::Compact => compaction(call, to),
         operation if operation.is_form() => form(call, to),
         Operation::OfGemini(action) if to.dialect == Dialect::Embeddings => {
@@ -90,18 +92,21 @@ pub(super) fn prepare(
 }
 
 /// Builds the request that counts the tokens of the call's request.
-fn count(call: &Call, to: Destination<'_>) -> PreparedBody {
+fn count(call: &Call, to: Destination<'_>) -> Result<PreparedBody, ConversionError> {
     // A count of Gemini's accepts everything in its body.
     if to.dialect == Dialect::Gemini {
         let as_it_came = || whole(call.body.clone());
-        return PreparedBody::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);
+        let body = native::gemini_count(call, to).map_or_else(as_it_came, whole);
+        return Ok(PreparedBody::of(body, false));
     }
     if to.dialect == Dialect::Responses {
         let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COMPACTED).into_owned();
-        return PreparedBody::of(whole(body), false);
+        return Ok(PreparedBody::of(whole(body), false));
     }
     let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COUNTED).into_owned();
-    PreparedBody { betas: Some(betas(text(call))), ..PreparedBody::of(whole(body), false) }
+    let mut named = betas::in_body(text(call))?;
+    named.push(COUNT_BETA.to_owned());
+    Ok(PreparedBody { betas: Some(named), ..PreparedBody::of(whole(body), false) })
 }
 
 fn compaction(call: &Call, to: Destination<'_>) -> PreparedBody {
@@ -162,17 +167,4 @@ fn with_cache_key(body: &Bytes, key: &str) -> Bytes {
         Some(_) => body.clone(),
         None => Bytes::from(edit(&text, &[(cache_key::MEMBER, &quoted(key))], &[]).into_owned()),
     }
-}
-
-/// Reads `betas` of a messages body, a list or a comma-separated text, and adds the beta of counting.
-fn betas(body: &str) -> Vec<String> {
-    let given = json::member(body, "betas").and_then(|value| serde_json::from_str(value).ok());
-    let named: Vec<String> = match given {
-        Some(serde_json::Value::String(text)) => text.split(',').map(|beta| beta.trim().to_owned()).collect(),
-        Some(serde_json::Value::Array(items)) => {
-            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-        }
-        _ => Vec::new(),
-    };
-    named.into_iter().filter(|beta| !beta.is_empty()).chain([COUNT_BETA.to_owned()]).collect()
 }

@@ -1,6 +1,8 @@
 //! The proxy log as operators read it: lists, totals, and deletion of old rows. Kept apart from configuration
 //! so that history survives deletes.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use super::log_sums::{Block, MODEL_SUMS, Parts, SITE_SUMS, SUMS, SumTable};
@@ -168,7 +170,7 @@ pub struct LogSummary {
 }
 
 /// A client that occurs in the rows that match a filter, ignoring its client filter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClientOption {
     App { id: String, name: String },
     Family(String),
@@ -287,7 +289,7 @@ pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
 }
 
 /// Returns the clients of every row that matches the filter, ignoring its client; unordered.
-pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<ClientOption>> {
+pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<HashSet<ClientOption>> {
     let parts = Parts::of(store, filter.from, filter.to).await?;
     let clients = "DISTINCT l.client_family, l.client_app_id, l.client_app_name";
     let of_sums = match filter.status {
@@ -298,7 +300,7 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
     let filter = &LogFilter { client: None, ..filter.clone() };
     let query = SplitQuery { filter, of_sums: &of_sums, grouped: "", of_rows: clients };
     let rows = query.run(store, &parts).await?;
-    let mut options = Vec::new();
+    let mut options = HashSet::new();
     for row in rows.all() {
         let mut row = row.fields();
         let (family, app, name) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
@@ -307,19 +309,13 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
             continue;
         }
         if let (Some(id), Some(name)) = (app, name) {
-            options.push(ClientOption::App { id, name });
+            options.insert(ClientOption::App { id, name });
         }
         if let Some(family) = family.filter(|family| family != "generic") {
-            options.push(ClientOption::Family(family));
+            options.insert(ClientOption::Family(family));
         }
     }
-    let mut seen = Vec::with_capacity(options.len());
-    for option in options {
-        if !seen.contains(&option) {
-            seen.push(option);
-        }
-    }
-    Ok(seen)
+    Ok(options)
 }
 
 /// Deletes rows older than the cutoff; returns the number deleted.

@@ -23,6 +23,9 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::{self, Store, admin_snapshots, debug_traces};
 use crate::time::{self, Millis, now_ms};
 
+/// The maximum number of applications to choose from: clients name themselves, so there may be any number.
+const MAX_APPS: usize = 1000;
+
 /// The list of the log: a page of its rows, the options of its filters, or both.
 #[derive(Serialize)]
 struct LogList {
@@ -162,7 +165,7 @@ fn client_filter(text: &str) -> Option<ClientFilter> {
 }
 
 /// Lists applications first, then protocols, each sorted by label.
-fn client_options(clients: Vec<ClientOption>) -> Value {
+fn client_options(clients: impl IntoIterator<Item = ClientOption>) -> Value {
     let (mut apps, mut families) = (Vec::new(), Vec::new());
     for client in clients {
         match client {
@@ -179,9 +182,10 @@ fn client_options(clients: Vec<ClientOption>) -> Value {
     families.sort();
     // Two spellings of one id filter alike, so they become one option.
     let mut seen = HashSet::new();
-    let mut options: Vec<_> = apps.into_iter().chain(families).collect();
-    options.retain(|(_, value)| seen.insert(value.clone()));
-    options.into_iter().map(|(label, value)| json!({ "value": value, "label": label })).collect()
+    apps.retain(|(_, value)| seen.insert(value.clone()));
+    families.retain(|(_, value)| seen.insert(value.clone()));
+    apps.truncate(MAX_APPS);
+    apps.into_iter().chain(families).map(|(label, value)| json!({ "value": value, "label": label })).collect()
 }
 
 fn family_name(id: &str) -> &str {

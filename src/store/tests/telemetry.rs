@@ -1,5 +1,7 @@
 //! Log rows, counters and usage: handed over, written in groups, read back.
 
+use std::collections::HashSet;
+
 use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
 use super::*;
 use crate::ids::{AccountId, ChannelId, EndpointId, KeyId, LogId, SiteId};
@@ -403,7 +405,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     let family = LogFilter { client: Some(ClientFilter::Family("none".into())), ..LogFilter::default() };
     let options = proxy_logs::client_options(&store, &family).await.unwrap();
     let app = ClientOption::App { id: "app1".into(), name: "App One".into() };
-    assert_eq!(options, [app, ClientOption::Family("codex".into())]);
+    assert_eq!(options, HashSet::from([app, ClientOption::Family("codex".into())]));
     assert_eq!(
         proxy_logs::get(&store, items[0].id).await.unwrap().unwrap().request_id.as_deref(),
         Some(requests[4].as_str())

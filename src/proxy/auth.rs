@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use subtle::ConstantTimeEq;
 
 use crate::core::Core;
@@ -24,6 +24,8 @@ use crate::keys::{Key, KeyRejection};
 use crate::limits::{BodyOwner, IdentityWindows, RateLimiter};
 use crate::routing::Policy;
 use crate::time::now_ms;
+
+use super::query;
 
 /// The policy of the global token, which permits everything.
 static UNRESTRICTED: LazyLock<Policy> = LazyLock::new(Policy::default);
@@ -179,13 +181,22 @@ pub fn identify(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, AuthR
     Ok(Caller { key: None, forced_channel: None })
 }
 
+/// Returns the caller's token as it stands in its header or in the query, to hide it in reports. A header's value is shared,
+/// not copied.
+pub(super) fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
+    let header = sources(headers).find(|(_, token)| !token.is_empty()).map(|(value, _)| value.clone());
+    header.or_else(|| HeaderValue::from_str(&query::key(query)?).ok())
+}
+
 fn token_in_headers(headers: &HeaderMap) -> Option<&[u8]> {
-    let bearer = headers.get(AUTHORIZATION).map(|value| bearer::token(value.as_bytes()));
-    let keys = ["x-api-key", "x-goog-api-key"];
-    bearer
-        .into_iter()
-        .chain(keys.iter().filter_map(|name| headers.get(*name)).map(|value| value.as_bytes().trim_ascii()))
-        .find(|token| !token.is_empty())
+    sources(headers).map(|(_, token)| token).find(|token| !token.is_empty())
+}
+
+/// Returns the headers that may hold a token, with the token in each, in the order in which they count.
+fn sources(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderValue, &[u8])> {
+    let bearer = headers.get(AUTHORIZATION).map(|value| (value, bearer::token(value.as_bytes())));
+    let keys = ["x-api-key", "x-goog-api-key"].into_iter().filter_map(|name| headers.get(name));
+    bearer.into_iter().chain(keys.map(|value| (value, value.as_bytes().trim_ascii())))
 }
 
 #[cfg(test)]
@@ -212,6 +223,10 @@ mod tests {
             }
             let found = token_in_headers(&headers).map(|token| std::str::from_utf8(token).unwrap());
             assert_eq!(found, expected, "{authorization:?} {api_key:?}");
+            let shown = presented(&headers, "key=of-the-query");
+            let of_header =
+                [authorization, api_key].into_iter().flatten().find(|value| value.trim() != "Bearer");
+            assert_eq!(shown.unwrap(), of_header.unwrap_or("of-the-query"), "{authorization:?} {api_key:?}");
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::request_id::RequestId;
 use crate::settings::Settings;
 use crate::upstream::WorkKind;
 
-use super::auth::Caller;
+use super::auth::{self, Caller};
 use super::call_signatures::CallSignatures;
 use super::client::Client;
 use super::form_body;
@@ -142,7 +142,7 @@ impl Call {
         let CallKind { dialect, operation, .. } = head.kind;
         let ReadRequest { envelope, body, version } = ReadRequest::of(&mut head, body)?;
         let mut query = query::forwarded(head.query);
-        let presented = presented(&head.headers, head.query);
+        let presented = auth::presented(&head.headers, head.query);
         if operation == Operation::CountTokens && dialect == Dialect::Messages {
             query = query::with_beta(&query);
         }
@@ -296,11 +296,4 @@ impl ReadRequest {
 fn streams_speech(body: &[u8]) -> bool {
     let text = std::str::from_utf8(body).unwrap_or_default();
     json::member(text, "stream_format") == Some("\"sse\"")
-}
-
-/// Returns the caller's token from the headers or the query: a header's value is shared, not copied.
-fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
-    let in_headers =
-        ["authorization", "x-api-key", "x-goog-api-key"].into_iter().find_map(|name| headers.get(name));
-    in_headers.cloned().or_else(|| HeaderValue::from_str(&query::key(query)?).ok())
 }

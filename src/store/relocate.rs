@@ -466,14 +466,18 @@ impl Sum {
     }
 }
 
+/// Below this every whole number has a floating-point number of its own.
+const EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+
 /// Hashes a value independently of the type in which a database returns it.
 fn hash(value: &Value, into: &mut DefaultHasher) {
     match value {
         Value::Null | Value::IdOf(_) => 0_u8.hash(into),
-        Value::Bool(value) => (i64::from(*value) as f64).to_bits().hash(into),
-        Value::Int(value) => (*value as f64).to_bits().hash(into),
-        // A zero may come back with or without a sign.
-        Value::Real(value) => (value + 0.0).to_bits().hash(into),
+        Value::Bool(value) => i64::from(*value).hash(into),
+        Value::Int(value) => value.hash(into),
+        // A whole number may come back as either kind, and a zero with or without a sign.
+        Value::Real(value) if value.fract() == 0.0 && value.abs() < EXACT => (*value as i64).hash(into),
+        Value::Real(value) => value.to_bits().hash(into),
         Value::Text(value) => value.replace('\0', "\u{fffd}").hash(into),
         Value::Sealed(value) => value.as_str().hash(into),
         Value::Blob(value) => value.hash(into),

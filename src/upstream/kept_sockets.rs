@@ -114,10 +114,17 @@ impl KeptSockets {
         }
     }
 
+    /// Looks at one socket at a time, since requests wait for the lock.
     fn drop_stale(&self) {
         let now = Instant::now();
-        let stale: Vec<_> = lock(&self.waiting).extract_if(|_, kept| !kept.is_open(now)).collect();
-        drop(stale); // closes the connections, after the lock
+        let keys: Vec<SocketKey> = lock(&self.waiting).keys().cloned().collect();
+        for key in keys {
+            let mut waiting = lock(&self.waiting);
+            let is_stale = waiting.get_mut(&key).is_some_and(|kept| !kept.is_open(now));
+            let stale = is_stale.then(|| waiting.remove(&key));
+            drop(waiting);
+            drop(stale); // closes the connection, after the lock
+        }
     }
 
     /// Closes all waiting sockets while it holds the lock, so that a concurrent caller goes on only when they are

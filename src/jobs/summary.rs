@@ -1,5 +1,6 @@
 //! The daily summary in one notice: what the accounts of active sites have, earned and spent since local midnight.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use jiff::Timestamp;
 use super::balances::income;
 use super::schedule::Pass;
 use crate::core::Core;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::money::Usd;
 use crate::notify::Notice;
@@ -70,10 +72,10 @@ async fn day(core: &Core, now: Millis) -> store::Result<Day> {
     let logged = stats::logged_since(store, start).await?;
     let count = |status| checkins.iter().filter(|checkin| checkin.status == status).count();
     let spent = stats::by_site(store, Some(&local_day)).await?;
-    let rewards = income::rewards(&checkins, |id| {
-        let account = active.iter().find(|account| account.id == id);
-        income::stored(account.and_then(|account| account.extra.as_deref()), &local_day)
-    });
+    let extra: HashMap<AccountId, Option<&str>> =
+        active.iter().map(|account| (account.id, account.extra.as_deref())).collect();
+    let rewards =
+        income::rewards(&checkins, |id| income::stored(extra.get(&id).copied().flatten(), &local_day));
     let stamp = Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
     Ok(Day {
         generated_at_local: stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),

@@ -1,5 +1,6 @@
 //! A pass over the models of one account, or of all accounts, as a task.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -98,10 +99,11 @@ async fn accounts_to_probe(
     only: Option<AccountId>,
 ) -> store::Result<Vec<(SiteRow, AccountRow)>> {
     let sites = sites::list(store).await?;
-    let active = |id: SiteId| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
+    let active: HashMap<SiteId, &SiteRow> =
+        sites.iter().filter(|site| site.status == SiteStatus::Active).map(|site| (site.id, site)).collect();
     let is_chosen =
         |row: &AccountRow| row.status == AccountStatus::Active && only.is_none_or(|id| id == row.id);
-    accounts::pick(store, |row| is_chosen(&row).then_some((active(row.site_id)?.clone(), row))).await
+    accounts::pick(store, |row| is_chosen(&row).then_some(((*active.get(&row.site_id)?).clone(), row))).await
 }
 
 async fn pass(

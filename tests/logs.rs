@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::paths::CHAT;
 use crate::support::{
-    self, Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, is_on_server,
-    seconds_ahead, wire,
+    self, Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, seconds_ahead, wire,
 };
 
 /// Starts two sites: three successes on `alpha`, one failure on `beta` (the client's own mistake).
@@ -178,9 +177,6 @@ fn a_search_looks_within_each_tag_of_a_key() {
 
 #[test]
 fn a_search_finds_letters_of_any_alphabet_in_either_case() {
-    if is_on_server() {
-        return;
-    }
     let (gateway, _upstream) = Gateway::serving(&["Модель-ΑΣΑ"]);
     let key = json!({"name": "Schlüssel ÄÖ", "key": "sk-of-a-team", "supportedModels": ["*"], "groupName": "École",
         "tags": ["ÜBUNG"]});

@@ -103,32 +103,34 @@ impl SqlDialect {
     }
 
     /// Returns the function that lowers both the text that is looked for, `sought`, and the columns that may contain it.
-    /// SQLite's own lowers ASCII letters alone; ours lowers all, but takes longer. PostgreSQL's lowers ASCII letters alone in
-    /// our columns.
+    /// SQLite's own and PostgreSQL's lower ASCII letters alone in our columns; [`LOWER_ALL`] lowers all, but takes longer.
     pub(super) fn lower(self, sought: &str) -> &'static str {
         match self {
-            Self::Sqlite if !sought.is_ascii() => LOWER_ALL,
+            Self::Sqlite | Self::Postgres if !sought.is_ascii() => LOWER_ALL,
             Self::Sqlite | Self::Postgres | Self::Mysql => "LOWER",
         }
     }
 
     /// Returns the statement in this database's dialect: `?` outside quotes becomes `$1`, `$2`, … on
     /// PostgreSQL. An argument of `LOWER` gets the byte-wise collation that our columns have, because other
-    /// collations also lower letters beyond ASCII.
-    pub fn translate<'a>(self, sql: &'a str) -> Cow<'a, str> {
+    /// collations also lower letters beyond ASCII; what [`LOWER_ALL`] lowers, which is a column or an argument, gets the
+    /// collation of that name.
+    pub fn translate<'a>(self, sql: &'a str, lowers_all: &str) -> Cow<'a, str> {
         if self != Self::Postgres || !sql.contains('?') {
             return Cow::Borrowed(sql);
         }
+        let sql = with_collation(sql, lowers_all);
         let mut spelled = String::with_capacity(sql.len() + 16);
         let (mut count, mut quote) = (0, None);
-        for c in sql.chars() {
+        for (at, c) in sql.char_indices() {
             match quote {
                 Some(open) if c == open => quote = None,
                 Some(_) => {}
                 None if c == '\'' || c == '"' => quote = Some(c),
                 None if c == '?' => {
                     count += 1;
-                    let order = if spelled.ends_with("LOWER(") { " COLLATE \"C\"" } else { "" };
+                    let is_lowered = spelled.ends_with("LOWER(") && sql[at + 1..].starts_with(')');
+                    let order = if is_lowered { " COLLATE \"C\"" } else { "" };
                     write!(spelled, "${count}{order}").expect("writing to a String cannot fail");
                     continue;
                 }
@@ -138,6 +140,22 @@ impl SqlDialect {
         }
         Cow::Owned(spelled)
     }
+}
+
+/// Replaces each [`LOWER_ALL`] by `LOWER` under a collation.
+fn with_collation<'a>(sql: &'a str, collation: &str) -> Cow<'a, str> {
+    let mut pieces = sql.split("LOWER_ALL(");
+    let first = pieces.next().unwrap_or_default();
+    if first.len() == sql.len() {
+        return Cow::Borrowed(sql);
+    }
+    let mut spelled = first.to_owned();
+    for piece in pieces {
+        let (lowered, rest) = piece.split_once(')').unwrap_or((piece, ""));
+        write!(spelled, "LOWER({lowered} COLLATE \"{collation}\"){rest}")
+            .expect("writing to a String cannot fail");
+    }
+    Cow::Owned(spelled)
 }
 
 /// How an upsert treats a column of an existing row.
@@ -191,7 +209,8 @@ pub fn upsert_rows(
     format!("INSERT INTO {table} ({}) VALUES {marks} {conflict}", names.join(", "))
 }
 
-/// The function of ours that every connection to SQLite has: it lowers all letters.
+/// The function that lowers all letters: one of ours on every connection to SQLite; [translated](SqlDialect::translate) for
+/// PostgreSQL.
 pub(super) const LOWER_ALL: &str = "LOWER_ALL";
 
 /// Returns the pattern by which `LIKE ? ESCAPE '!'` finds a text anywhere.
@@ -280,12 +299,22 @@ mod tests {
     fn placeholders_are_numbered_outside_quotes_on_postgres() {
         let sql = "SELECT '?' , \"a?\" FROM t WHERE a = ? AND b IN (?, ?)";
         assert_eq!(
-            SqlDialect::Postgres.translate(sql),
+            SqlDialect::Postgres.translate(sql, "C"),
             "SELECT '?' , \"a?\" FROM t WHERE a = $1 AND b IN ($2, $3)"
         );
-        assert_eq!(SqlDialect::Postgres.translate("a LIKE LOWER(?)"), "a LIKE LOWER($1 COLLATE \"C\")");
-        assert_eq!(SqlDialect::Sqlite.translate(sql), sql);
-        assert_eq!(SqlDialect::Mysql.translate(sql), sql);
+        assert_eq!(SqlDialect::Postgres.translate("a LIKE LOWER(?)", "C"), "a LIKE LOWER($1 COLLATE \"C\")");
+        assert_eq!(SqlDialect::Sqlite.translate(sql, "C"), sql);
+        assert_eq!(SqlDialect::Mysql.translate(sql, "C"), sql);
+    }
+
+    #[test]
+    fn both_sides_of_a_search_for_any_letter_have_its_collation_on_postgres() {
+        let sql = "REPLACE(LOWER_ALL(t.a), ',', ' ') LIKE LOWER_ALL(?) AND b = ?";
+        assert_eq!(
+            SqlDialect::Postgres.translate(sql, "all"),
+            "REPLACE(LOWER(t.a COLLATE \"all\"), ',', ' ') LIKE LOWER($1 COLLATE \"all\") AND b = $2"
+        );
+        assert_eq!(SqlDialect::Sqlite.translate(sql, "all"), sql);
     }
 
     #[test]

@@ -20,10 +20,17 @@ use super::session::{DIALLING, unreachable};
 use super::transport::{self, Transport};
 use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
-use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
+use crate::store::sql::{Arg, LOWER_ALL, Outcome, Row, SqlDialect};
 
 /// The number of statements that a connection keeps prepared.
 const MOST_PREPARED: usize = 256;
+/// Collations that lower every letter, the preferred one first: of ICU, of PostgreSQL 17, of the system.
+const LOWERS_ALL: &str = "SELECT CAST(collname AS TEXT) FROM pg_collation, (VALUES (1, 'und-x-icu'), (2, 'pg_c_utf8'), \
+     (3, 'C.utf8'), (4, 'en_US.utf8')) AS known (place, name) \
+     WHERE collname = name AND pg_collation_is_visible(pg_collation.oid) AND getdatabaseencoding() = 'UTF8' \
+     AND collencoding IN (-1, pg_char_to_encoding('UTF8')) ORDER BY place LIMIT 1";
+/// The collation of our columns, which lowers ASCII letters alone.
+const BYTE_WISE: &str = "C";
 /// Database encodings that can store what is sent in UTF-8.
 const TAKES_UTF8: [&str; 2] = ["UTF8", "SQL_ASCII"];
 
@@ -42,6 +49,8 @@ struct PostgresClient {
     client: tokio_postgres::Client,
     prepared: HashMap<String, tokio_postgres::Statement>,
     name: Name,
+    /// The database's collation that lowers every letter, once it was looked up.
+    lowers_all: Option<String>,
 }
 
 /// Parses the address, and returns the function that connects to it.
@@ -170,7 +179,7 @@ impl PostgresClient {
     /// Asks an open connection for its identifier.
     async fn greet(client: tokio_postgres::Client) -> Result<Self> {
         let nameless = Name { number: 0, apart: String::new() };
-        let mut greeted = Self { client, prepared: HashMap::new(), name: nameless };
+        let mut greeted = Self { client, prepared: HashMap::new(), name: nameless, lowers_all: None };
         let sql =
             "SELECT pid, CAST(backend_start AS TEXT) FROM pg_stat_activity WHERE pid = pg_backend_pid()";
         greeted.name = name(&greeted.rows(sql, &[]).await?)?;
@@ -181,13 +190,24 @@ impl PostgresClient {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
         }
-        let spelled = SqlDialect::Postgres.translate(sql);
+        let collation = if sql.contains(LOWER_ALL) { self.lowering_all().await? } else { BYTE_WISE };
+        let spelled = SqlDialect::Postgres.translate(sql, collation);
         let statement = self.client.prepare(&spelled).await.map_err(failed)?;
         if self.prepared.len() >= MOST_PREPARED {
             self.prepared.clear();
         }
         self.prepared.insert(sql.to_owned(), statement.clone());
         Ok(statement)
+    }
+
+    /// Returns the collation that lowers every letter; where the database has none, the one of our columns.
+    async fn lowering_all(&mut self) -> Result<&str> {
+        if self.lowers_all.is_none() {
+            let found = self.client.query_opt(LOWERS_ALL, &[]).await.map_err(failed)?;
+            let name = found.map(|row| row.try_get(0)).transpose().map_err(failed)?;
+            self.lowers_all = Some(name.unwrap_or_else(|| BYTE_WISE.to_owned()));
+        }
+        Ok(self.lowers_all.as_deref().unwrap_or(BYTE_WISE))
     }
 }
 

@@ -7,8 +7,9 @@
 //!
 //! Tasks are in memory only: a restart forgets them. Starting a task whose dedupe key belongs to an unfinished one returns
 //! that one. A reset stops all unfinished tasks; so does the stop of the service, after waiting a while. Of the ended tasks
-//! the newest stay, up to [`MAX_ENDED`] and [`MAX_RESULTS`]. The listener writes an event for each start and each end. It
-//! hears of the end before the task shows it: whoever sees that a task has ended finds the event.
+//! the newest stay, up to [`MAX_ENDED`]; of their results, as many as [`MAX_RESULTS`] allows. The listener writes an event
+//! for each start and each end. It hears of the end before the task shows it: whoever sees that a task has ended finds the
+//! event.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -30,7 +31,8 @@ use crate::uuid;
 const KEPT: Duration = Duration::from_secs(6 * 3600);
 /// The number of ended tasks that can be read.
 const MAX_ENDED: usize = 1000;
-/// The bytes that the results of ended tasks have as JSON; in memory they take some five times as much.
+/// The bytes that the results of ended tasks have as JSON, beside that of the last one; in memory they take some five times
+/// as much.
 const MAX_RESULTS: usize = 4 << 20;
 /// The longest wait for a task to be stopped: it stops where it next waits for something.
 const STOP: Duration = Duration::from_secs(5);
@@ -389,6 +391,13 @@ fn end_message(title: &str, outcome: &Outcome) -> String {
 }
 
 impl Entry {
+    /// Puts a note in place of the result.
+    fn forget_result(&mut self) {
+        let note = format!("the result, {} bytes of JSON, was too long to be kept", self.result_bytes);
+        self.task.result = Some(json!({ "forgotten": note }));
+        self.result_bytes = 0;
+    }
+
     fn view(&self) -> Task {
         let mut task = self.task.clone();
         if self.ended.is_none() {
@@ -445,21 +454,25 @@ fn unended<'a>(tasks: &'a VecDeque<Entry>, dedupe_key: &str) -> Option<&'a Entry
     tasks.iter().find(|entry| entry.ended.is_none() && entry.task.dedupe_key.as_deref() == Some(dedupe_key))
 }
 
-/// Forgets tasks that ended too long ago, then the oldest ended ones beyond the bounds. The newest of them stays however long
-/// its result is.
+/// Forgets tasks that ended too long ago, then the oldest ended ones beyond [`MAX_ENDED`], then results for which there is no
+/// room, from the newest task to the oldest. The one that ended last keeps its result however long it is.
 fn sweep(tasks: &mut VecDeque<Entry>) {
     tasks.retain(|entry| entry.ended.is_none_or(|ended| ended.elapsed() < KEPT));
-    let (mut ended, mut bytes) = (0, 0);
-    let beyond = tasks.iter().rev().filter(|entry| entry.ended.is_some()).skip_while(|entry| {
-        (ended, bytes) = (ended + 1, bytes + entry.result_bytes);
-        ended == 1 || (ended <= MAX_ENDED && bytes <= MAX_RESULTS)
-    });
-    let mut surplus = beyond.count();
+    let ended = tasks.iter().filter(|entry| entry.ended.is_some()).count();
+    let mut surplus = ended.saturating_sub(MAX_ENDED);
     tasks.retain(|entry| {
         let dropped = surplus > 0 && entry.ended.is_some();
         surplus -= usize::from(dropped);
         !dropped
     });
+    let mut room = MAX_RESULTS;
+    let last = tasks.iter().filter_map(|entry| entry.ended).max();
+    for entry in tasks.iter_mut().rev().filter(|entry| entry.ended.is_some() && entry.ended != last) {
+        match room.checked_sub(entry.result_bytes) {
+            Some(left) => room = left,
+            None => entry.forget_result(),
+        }
+    }
 }
 
 fn expiry() -> Millis {

@@ -163,7 +163,7 @@ async fn the_log_and_the_registry_are_bounded() {
 }
 
 #[tokio::test]
-async fn long_results_are_kept_as_far_as_there_is_room() {
+async fn results_are_kept_as_far_as_there_is_room_and_their_tasks_in_any_case() {
     let (tasks, mut notices) = tasks();
     let mut run = async |length: usize| {
         let result = json!("x".repeat(length - 2));
@@ -172,13 +172,36 @@ async fn long_results_are_kept_as_far_as_there_is_room() {
         ended(&mut notices).await;
         started.id
     };
-    let first = run(MAX_RESULTS / 2).await;
-    let second = run(MAX_RESULTS / 2).await;
-    assert_eq!(tasks.list(usize::MAX).len(), 2);
-    let third = run(MAX_RESULTS / 2).await;
-    assert!(tasks.get(&first).is_none() && tasks.get(&second).is_some());
-    let longest = run(2 * MAX_RESULTS).await;
-    assert!(tasks.get(&third).is_none() && tasks.get(&longest).is_some());
+    let kept = || {
+        let is_kept = |task: Task| task.result.is_some_and(|result| result.is_string());
+        tasks.list(usize::MAX).into_iter().map(is_kept).collect::<Vec<_>>()
+    };
+    let small = run(10).await;
+    run(2 * MAX_RESULTS).await;
+    assert_eq!(kept(), [true, true], "the newest is kept whatever its length");
+    for _ in 0..3 {
+        run(MAX_RESULTS / 4).await;
+    }
+    assert_eq!(kept(), [true, true, true, false, true]);
+    run(MAX_RESULTS / 2 + 1).await;
+    run(10).await;
+    assert_eq!(kept(), [true, true, true, false, false, false, true]);
+    assert_eq!(tasks.get(&small).expect("kept").status, Status::Succeeded);
+}
+
+#[tokio::test]
+async fn the_task_that_ended_last_keeps_its_result_also_if_it_began_earlier() {
+    let (tasks, mut notices) = tasks();
+    let (release, released) = oneshot::channel::<()>();
+    let long = tasks.start(spec("Long", None), |_| async move {
+        released.await.ok();
+        Ok(Done { message: "done".to_owned(), result: json!("x".repeat(2 * MAX_RESULTS)) })
+    });
+    tasks.start(spec("Short", None), |_| async { Err("ended early".to_owned()) });
+    ended(&mut notices).await;
+    release.send(()).expect("the task waits");
+    ended(&mut notices).await;
+    assert!(tasks.get(&long.id).expect("kept").result.is_some_and(|result| result.is_string()));
 }
 
 #[tokio::test]

@@ -84,12 +84,14 @@ impl Import {
         let mut attempt = 1;
         loop {
             match self.attempt(document, &found).run() {
-                Err(ImportError::Store(store::Error::Conflict(what) | store::Error::Dangling(what)))
-                    if attempt < ATTEMPTS =>
-                {
-                    log::info!("an import is planned again, because rows changed in the meantime: {what}");
+                Err(ImportError::Store(
+                    error @ (store::Error::Conflict(_) | store::Error::Dangling(_) | store::Error::NotFound),
+                )) if attempt < ATTEMPTS => {
+                    log::info!("an import is planned again, because rows changed in the meantime: {error}");
                     attempt += 1;
                 }
+                // Rows that the document updates were deleted each time.
+                Err(ImportError::Store(store::Error::NotFound)) => return Err(store::Error::Busy.into()),
                 done => return done,
             }
         }

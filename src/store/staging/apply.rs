@@ -30,7 +30,8 @@ struct Spelling {
 
 impl Staging {
     /// Applies the staged rows, with `first` before them and `more` after them in the same transaction. The
-    /// store's writer does it: other changes wait for as long as rows are copied.
+    /// store's writer does it: other changes wait for as long as rows are copied. Fails with
+    /// [`NotFound`](super::super::Error::NotFound) when a stored row that was matched is gone.
     pub async fn apply(
         &mut self,
         store: &Store,
@@ -51,14 +52,17 @@ impl Staging {
     fn statements(&mut self, spelling: Spelling, policy: Policy, now: Millis) -> Result<Vec<Statement>> {
         self.settle()?;
         let mut batch = if policy.replaces { self.deletions(spelling)? } else { Vec::new() };
-        let given = TABLES.iter().enumerate().filter(|(index, _)| self.is_given(*index));
-        for (_, table) in given {
+        let given = || TABLES.iter().enumerate().filter(|(index, _)| self.is_given(*index));
+        for (_, table) in given() {
             batch.extend(self.copies(spelling, policy, table, now));
         }
         if self.is_given(Table::index("route_channels").unwrap_or_default()) {
             batch.extend(spelling.offers(now));
         }
-        Ok(batch.into_iter().map(|sql| Statement::new(sql, Vec::new())).collect())
+        let statement = |sql: String| Statement::new(sql, Vec::new());
+        let checks = given().filter(|(_, table)| table.has_id).map(|(_, table)| spelling.updated_all(table));
+        let checks = checks.map(|sql| statement(sql).must_change());
+        Ok(batch.into_iter().map(statement).chain(checks).collect())
     }
 
     /// Returns the statements that delete what the document does not have, and the references to it.
@@ -219,6 +223,16 @@ impl Spelling {
         Some(self.update(name, &set, &format!("s.local_id = {name}.id AND s.action = 'updated'")))
     }
 
+    /// Builds the statement that changes no row when a stored row that the document updates is gone: it was deleted after
+    /// the comparison. The rows that were updated stay until the transaction ends.
+    fn updated_all(self, table: &Table) -> String {
+        let (name, staged) = (table.name, self.staged(table.name));
+        format!(
+            "UPDATE schema_migrations SET version = version WHERE version = 1 AND NOT EXISTS (SELECT 1 FROM {staged} s \
+             WHERE s.action = 'updated' AND NOT EXISTS (SELECT 1 FROM {name} t WHERE t.id = s.local_id))"
+        )
+    }
+
     fn insert(self, table: &Table, now: Millis) -> String {
         let name = table.name;
         let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
@@ -322,6 +336,48 @@ mod tests {
             }
         }
         scans
+    }
+
+    #[tokio::test]
+    async fn an_import_is_undone_when_a_row_that_it_updates_was_deleted_after_the_comparison() {
+        let dir = Dir::new();
+        let store = dir.open();
+        let site = |id: i64| {
+            let columns = "id, name, url, platform, created_at, updated_at";
+            format!(
+                "INSERT INTO sites ({columns}) VALUES ({id}, 'stored', 'https://{id}.example', 'openai', 0, 0)"
+            )
+        };
+        let run = |sql: String| store.batch(vec![Statement::new(sql, Vec::new())]);
+        for id in [3, 4] {
+            run(site(id)).await.expect("it is stored");
+        }
+        // A store on a server has not made it.
+        std::fs::create_dir_all(&dir.0).expect("a directory");
+        let staged = || {
+            let mut staging = Staging::create(&store, &dir.0).expect("it is created");
+            let sites = Table::index("sites").expect("a table");
+            staging.give(sites);
+            // Both are matched, and the document has their names alone.
+            let matched = "INSERT INTO sites (file_id, label, present, name, local_id, final_id, action) \
+                 SELECT id, '', 1, 'imported', id, id, 'updated' FROM (SELECT 3 AS id UNION SELECT 4)";
+            staging.connection.execute_batch(matched).expect("they are staged");
+            staging
+        };
+        let names = async || -> Vec<String> {
+            let sql = "SELECT name FROM sites ORDER BY id";
+            store.rows(sql, Vec::new(), |row| row.text()).await.expect("they are read")
+        };
+        let apply = async |mut staging: Staging| {
+            staging.apply(&store, Policy::default(), 0, Vec::new(), Vec::new()).await.map(drop)
+        };
+        assert_eq!(apply(staged()).await, Ok(()));
+        assert_eq!(names().await, ["imported", "imported"]);
+        let late = staged();
+        run("DELETE FROM sites WHERE id = 3".to_owned()).await.expect("it is deleted");
+        run("UPDATE sites SET name = 'edited'".to_owned()).await.expect("it is edited");
+        assert_eq!(apply(late).await, Err(crate::store::Error::NotFound));
+        assert_eq!(names().await, ["edited"]);
     }
 
     #[tokio::test]

@@ -339,3 +339,25 @@ fn an_answer_of_gemini_without_content_or_a_reason_for_its_end_is_none_in_either
         assert_ne!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "{path}");
     }
 }
+
+#[test]
+fn an_answer_of_chat_without_content_or_a_reason_for_its_end_leads_to_the_next_channel_in_either_form() {
+    let choice = |content: &str| json!({"index": 0, content: {"role": "assistant", "content": null}, "finish_reason": null});
+    let usage = json!({"prompt_tokens": 11, "completion_tokens": 0, "total_tokens": 11});
+    let silent =
+        json!({"id": "c", "object": "chat.completion", "choices": [choice("message")], "usage": usage});
+    let streamed = json!({"id": "c", "object": "chat.completion.chunk", "choices": [choice("delta")]});
+    for is_streamed in [false, true] {
+        let pair = Pair::start();
+        let reply = if is_streamed {
+            Reply::events([wire::data(&streamed), wire::DONE.to_owned()])
+        } else {
+            Reply::json(200, &silent)
+        };
+        pair.first.answer(CHAT, reply);
+        let answer = pair.gateway.client().send(Caller::chat_ask(Pair::MODEL, is_streamed));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(pair.second.asked_for(CHAT).len(), 1, "{is_streamed}");
+        assert_ne!(pair.channel("first")["cooldownUntil"], Value::Null, "{is_streamed}");
+    }
+}

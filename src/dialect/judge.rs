@@ -6,7 +6,7 @@
 //! | an error object in place of an answer | x | |
 //! | an object that is not an answer of its dialect, `{}` or `{"success":false}` | x | |
 //! | a failure keyword in what the assistant says | | x, bodies up to 64 KB |
-//! | an answer of Gemini with neither content nor a reason for its end | x | |
+//! | an answer of chat, completions or Gemini with neither content nor a reason for its end | x | |
 //! | no output and no completion tokens | | x |
 //!
 //! Keywords are sought in the assistant's words alone: a client that talks *about* an exceeded quota must not switch a
@@ -31,6 +31,9 @@ const MAX_JUDGED: usize = 1 << 20;
 
 /// The longest answer that may be one without content, in bytes: its usage and its model need less.
 const MAX_WITHOUT_CONTENT: usize = 4 * 1024;
+
+/// The members of a choice, and of its message, that are no output.
+const BESIDE_OUTPUT: [&str; 6] = ["role", "index", "finish_reason", "logprobs", "message", "delta"];
 
 /// The longest body that is read as an error in a site's own form, in bytes.
 const MAX_OWN_ERROR: usize = 4 * 1024;
@@ -109,7 +112,7 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     {
         return Err(Fault::Error(error));
     }
-    if dialect == Dialect::Gemini && has_answer && is_cut_short(body) {
+    if has_answer && is_cut_short(dialect, body) {
         return Err(Fault::Empty);
     }
     if has_answer {
@@ -130,11 +133,31 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     Err(UpstreamError::of(&node).map_or(Fault::NoAnswer, Fault::Error))
 }
 
-/// Whether an answer of Gemini has neither content nor a reason for its end: such a stream is one that broke off.
-fn is_cut_short(body: &[u8]) -> bool {
-    let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= MAX_WITHOUT_CONTENT);
-    text.and_then(|text| Node::parse(text).ok())
-        .is_some_and(|answer| !gemini::tells_its_end(&answer) && !has_output(Dialect::Gemini, &answer))
+/// Whether an answer has neither content nor a reason for its end: such a stream is one that broke off.
+fn is_cut_short(dialect: Dialect, body: &[u8]) -> bool {
+    if body.len() > MAX_WITHOUT_CONTENT {
+        return false;
+    }
+    let tells_its_end: fn(&Node<'_>) -> bool = match dialect {
+        Dialect::Gemini => gemini::tells_its_end,
+        // Most answers tell it, and no tree is built of them.
+        Dialect::Chat | Dialect::Completions if !names_its_end(body) => chat_tells_its_end,
+        _ => return false,
+    };
+    let answer = std::str::from_utf8(body).ok().and_then(|text| Node::parse(text).ok());
+    answer.is_some_and(|answer| !tells_its_end(&answer) && !has_output(dialect, &answer))
+}
+
+/// Whether a `finish_reason` is followed by a text, as it is in usual answers.
+fn names_its_end(body: &[u8]) -> bool {
+    let name = b"\"finish_reason\"";
+    let after = memmem::find(body, name).map_or(&[][..], |at| &body[at + name.len()..]);
+    let value = after.trim_ascii_start().strip_prefix(b":").unwrap_or_default().trim_ascii_start();
+    value.starts_with(b"\"") && !value.starts_with(b"\"\"")
+}
+
+fn chat_tells_its_end(answer: &Node<'_>) -> bool {
+    answer.items_at("choices").iter().any(|choice| !choice.str_at("finish_reason").is_empty())
 }
 
 /// Returns the error with which a choice of a chat answer ended. Most answers have no such word, and no tree is built of them.
@@ -366,9 +389,12 @@ fn has_output(dialect: Dialect, answer: &Node<'_>) -> bool {
             let has_content = |part: &Node<'_>| part.members().iter().any(|(_, value)| !is_blank(value));
             gemini_parts(answer).any(has_content) || gemini::is_blocked(answer)
         }
+        // Some sites write a choice as in a stream, or without a message.
         _ => answer.items_at("choices").iter().any(|choice| {
-            let mut message = choice.get("message").map_or(&[][..], Node::members).iter();
-            message.any(|(key, value)| key != "role" && !is_blank(value)) || says(choice, "text")
+            let message = choice.get("message").or(choice.get("delta"));
+            let mut members = message.unwrap_or(choice).members().iter();
+            members.any(|(key, value)| !BESIDE_OUTPUT.contains(&key.as_ref()) && !is_blank(value))
+                || says(choice, "text")
         }),
     }
 }
@@ -403,7 +429,7 @@ mod tests {
             ),
             (Chat, r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a"}]}}],"error":null}"#),
             (Chat, r#"{"choices":[{"message":{"content":null,"reasoning_content":"hm"}}]}"#),
-            (Chat, r#"{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":3}}"#),
+            (Chat, r#"{"choices":[{"finish_reason":"stop"}],"usage":{"completion_tokens":3}}"#),
             (Chat, r#"{"choices":[{"message":{"content":"ok"}}],"prompt":"quota exceeded"}"#),
             (
                 Messages,
@@ -423,7 +449,8 @@ mod tests {
         ] {
             assert!(reply(dialect, body.as_bytes(), &rules).is_ok(), "{body}");
         }
-        let body = br#"{"choices":[{}],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
+        let body =
+            br#"{"choices":[{"finish_reason":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
         assert_eq!(reply(Chat, body, &Rules::default()).unwrap().unwrap().total, Some(3));
     }
 
@@ -476,27 +503,36 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_gemini_without_content_has_a_reason_for_its_end() {
-        let long =
-            format!(r#"{{"candidates":[{{"content":{{}}}}],"x":"{}"}}"#, "x".repeat(MAX_WITHOUT_CONTENT));
-        for (body, is_answer) in [
-            (r#"{"candidates":[{}]}"#, false),
-            (
-                r#"{"candidates":[{"content":{"role":"model"}}],"usageMetadata":{"promptTokenCount":5}}"#,
-                false,
-            ),
-            (r#"{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":null}]}"#, false),
-            (r#"{"response":{"candidates":[{"content":{"parts":[]}}]}}"#, false),
-            (r#"{"promptFeedback":{}}"#, false),
-            (r#"{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}"#, true),
-            (r#"{"candidates":[{"finishReason":"STOP"}]}"#, true),
-            (r#"{"candidates":[{"finish_reason":"MAX_TOKENS","content":{"parts":[]}}]}"#, true),
-            (r#"{"response":{"candidates":[{"finishReason":"SAFETY"}]}}"#, true),
-            (r#"{"prompt_feedback":{"block_reason":"OTHER"}}"#, true),
-            (r#"{"response":{"promptFeedback":{"blockReason":"OTHER"}}}"#, true),
-            (long.as_str(), true),
+    fn an_answer_without_content_has_a_reason_for_its_end() {
+        let padded = |rest: &str| format!(r#"{{{rest},"x":"{}"}}"#, "x".repeat(MAX_WITHOUT_CONTENT));
+        let (long, long_chat) = (padded(r#""candidates":[{"content":{}}]"#), padded(r#""choices":[{}]"#));
+        for (dialect, body, is_answer) in [
+            (Gemini, r#"{"candidates":[{}]}"#, false),
+            (Gemini, r#"{"candidates":[{"content":{"role":"model"}}],"usageMetadata":{}}"#, false),
+            (Gemini, r#"{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":null}]}"#, false),
+            (Gemini, r#"{"response":{"candidates":[{"content":{"parts":[]}}]}}"#, false),
+            (Gemini, r#"{"promptFeedback":{}}"#, false),
+            (Gemini, r#"{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}"#, true),
+            (Gemini, r#"{"candidates":[{"finishReason":"STOP"}]}"#, true),
+            (Gemini, r#"{"candidates":[{"finish_reason":"MAX_TOKENS","content":{"parts":[]}}]}"#, true),
+            (Gemini, r#"{"response":{"candidates":[{"finishReason":"SAFETY"}]}}"#, true),
+            (Gemini, r#"{"prompt_feedback":{"block_reason":"OTHER"}}"#, true),
+            (Gemini, r#"{"response":{"promptFeedback":{"blockReason":"OTHER"}}}"#, true),
+            (Gemini, &long, true),
+            (Chat, r#"{"choices":[{"message":{"content":null},"finish_reason":null}]}"#, false),
+            (Chat, r#"{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":3}}"#, false),
+            (Chat, r#"{"choices":[{"message":{"content":""},"finish_reason":""}]}"#, false),
+            (Completions, r#"{"choices":[{"text":"","finish_reason":null}]}"#, false),
+            (Chat, r#"{"choices":[{"message":{"content":"hi"},"finish_reason":null}]}"#, true),
+            (Chat, r#"{"choices":[{"delta":{"content":"hi"}}]}"#, true),
+            (Chat, r#"{"choices":[{"role":"assistant","content":"hi"}]}"#, true),
+            (Chat, r#"{"choices":[{"index":0,"role":"assistant","content":""}]}"#, false),
+            (Chat, r#"{"choices":[{"message":{"content":null},"finish_reason" : "stop"}]}"#, true),
+            (Chat, r#"{"choices":[{"finish_reason":null},{"finish_reason":"length"}]}"#, true),
+            (Completions, r#"{"choices":[{"text":"","finish_reason":"stop"}]}"#, true),
+            (Chat, &long_chat, true),
         ] {
-            let judged = reply(Gemini, body.as_bytes(), &Rules::default());
+            let judged = reply(dialect, body.as_bytes(), &Rules::default());
             assert_eq!(judged.is_ok(), is_answer, "{body}: {judged:?}");
         }
     }
@@ -525,11 +561,11 @@ mod tests {
     fn an_empty_answer_fails_when_the_rule_is_on() {
         let rules = Rules::new([], true);
         for (dialect, body) in [
-            (Chat, r#"{"choices":[{"message":{"role":"assistant","content":" ","tool_calls":[]}}]}"#),
-            (Chat, r#"{"choices":[{"message":{}}],"usage":{"prompt_tokens":5,"completion_tokens":0}}"#),
+            (Chat, r#"{"choices":[{"message":{"content":" ","tool_calls":[]},"finish_reason":"stop"}]}"#),
+            (Chat, r#"{"choices":[{"finish_reason":"stop"}],"usage":{"completion_tokens":0}}"#),
             (
                 Chat,
-                r#"{"choices":[{"message":{"role":"assistant","content":[{"type":"text","text":" "}]}}]}"#,
+                r#"{"choices":[{"message":{"content":[{"type":"text","text":" "}]},"finish_reason":"stop"}]}"#,
             ),
             (Messages, r#"{"content":[{"type":"text","text":""}]}"#),
             (Messages, r#"{"type":"message","content":null,"stop_reason":"end_turn"}"#),

@@ -105,7 +105,8 @@ mod tests {
     fn only_a_definite_answer_is_a_verdict() {
         use ProbeVerdict::{Inconclusive, Supported, Unsupported};
         for (status, body, verdict) in [
-            (200, r#"{"choices":[{"message":{"content":""}}]}"#, Supported),
+            (200, r#"{"choices":[{"message":{"content":""},"finish_reason":"length"}]}"#, Supported),
+            (200, r#"{"choices":[{"message":{"content":""},"finish_reason":null}]}"#, Inconclusive),
             (201, r#"{"choices":[{"message":{"content":"Hi"}}],"error":null}"#, Supported),
             (200, r#"{"choices":[]}"#, Inconclusive),
             (200, r#"{"id":"1","error":null}"#, Inconclusive),

@@ -120,10 +120,15 @@ pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
 }
 
 /// Removes blanks from the end of the assistant's last words: Claude continues from these, and refuses blanks at their
-/// end.
+/// end. Thinking behind them and texts of nothing but blanks are not sent.
 pub(super) fn trim_end(request: &mut Request<'_>) {
-    let last = request.turns.last_mut().filter(|turn| turn.role == Role::Assistant);
-    if let Some(Part::Text(text)) = last.and_then(|turn| turn.parts.last_mut()) {
+    let last = request.turns.iter_mut().rev().take_while(|turn| turn.role == Role::Assistant);
+    let is_sent = |part: &&mut Part<'_>| match part {
+        Part::Text(text) => !text.is_blank(),
+        Part::Thinking(_) => false,
+        _ => true,
+    };
+    if let Some(Part::Text(text)) = last.flat_map(|turn| turn.parts.iter_mut().rev()).find(is_sent) {
         let decoded = text.decode();
         let trimmed = decoded.trim_end();
         if trimmed.len() < decoded.len() {

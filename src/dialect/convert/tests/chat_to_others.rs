@@ -419,6 +419,11 @@ fn claude_goes_on_from_words_without_blanks_at_their_end() {
         {"role":"user","content":"Name one."},{"role":"assistant","content":" \n"}]});
     let out = request(Chat, Messages, Vendor::Anthropic, &blank).unwrap();
     assert_eq!(out["messages"].as_array().unwrap().len(), 1, "nothing is left to go on from: {out}");
+    let thought = json!({"contents":[
+        {"role":"user","parts":[{"text":"Name one."}]},{"role":"model","parts":[{"text":"Sure: \n"}]},
+        {"role":"model","parts":[{"text":" "},{"text":"Which?","thought":true}]}]});
+    let out = request(Gemini, Messages, Vendor::Anthropic, &thought).unwrap();
+    assert_eq!(out["messages"][1]["content"], json!([{"type":"text","text":"Sure:"}]), "{out}");
 }
 
 #[test]

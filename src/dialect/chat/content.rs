@@ -1,11 +1,33 @@
-//! Reads the content of a message: a string, or a list of parts.
+//! Reads the content of a message: a string, or a list of parts; and finds the message, or its next piece, in a stream.
 
 use crate::dialect::cache_marks;
 use crate::dialect::canonical::{File, Image, Part, Source, Thinking};
 use crate::dialect::data_urls::source_of;
+use crate::dialect::events::is_content;
 use crate::dialect::literal::Text;
 use crate::dialect::media_types;
 use crate::dialect::tree::Node;
+
+/// The members of a message that say something. Thinking may come in pieces alone, before a whole message.
+const SAID: [&str; 4] = ["content", "refusal", "tool_calls", "function_call"];
+
+/// Finds the pieces of the message in the chunks of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    /// Whether a `delta` has had one of [`SAID`].
+    have_come: bool,
+}
+
+impl Pieces {
+    /// Returns what a choice brings: its `delta`, or a whole `message` in place of one. Sites that send pieces may repeat
+    /// all of them in a last `message` (MiniMax does), which brings nothing.
+    pub(super) fn of<'n, 'a>(&mut self, choice: &'n Node<'a>) -> Option<&'n Node<'a>> {
+        let delta = choice.get("delta").filter(|delta| delta.is_object());
+        let said = |delta: &Node<'_>, name: &&str| delta.get(name).is_some_and(is_content);
+        self.have_come |= delta.is_some_and(|delta| SAID.iter().any(|name| said(delta, name)));
+        delta.or_else(|| choice.get("message").filter(|_| !self.have_come))
+    }
+}
 
 /// Reads `content`. A single part counts as a list of one, as some clients send it. `None` when it is neither text
 /// nor parts, or when a part lacks a member that its type requires.

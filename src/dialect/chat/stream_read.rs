@@ -7,10 +7,11 @@
 //! ```
 
 use super::calls::{self, Piece};
+use super::content::{self, Pieces};
 use super::inline::{Inline, TextKind};
 use super::parts::Parts;
 use super::snapshots::Snapshots;
-use super::{content, stop, thinking};
+use super::{stop, thinking};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, Image, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
 use crate::dialect::citation::Citation;
@@ -29,6 +30,7 @@ pub struct StreamReader {
     started: bool,
     /// The index of the choice that is read.
     choice: Option<u64>,
+    pieces: Pieces,
     text_snapshots: Snapshots,
     thinking_snapshots: Snapshots,
     inline: Inline,
@@ -131,9 +133,8 @@ impl StreamReader {
         if let Some(logprobs) = choice.get("logprobs") {
             self.parts.push_logprobs(logprobs::read(logprobs.items_at("content")));
         }
-        let delta = choice.get("delta").filter(|delta| delta.is_object());
-        if let Some(delta) = delta.or(choice.get("message")) {
-            self.read_delta(delta, each);
+        if let Some(piece) = self.pieces.of(choice) {
+            self.read_delta(piece, each);
         }
         match &*choice.str_at("finish_reason") {
             "" => {}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::content::Pieces;
 use crate::dialect::canonical::MAX_CHOICES;
 use crate::dialect::literal::Json;
 use crate::dialect::members::{MAX_MEMBERS, Members, lengthen};
@@ -43,6 +44,7 @@ pub(super) struct ChoiceMembers {
     /// The lists `content` and `refusal`, which come in pieces.
     logprobs: Members,
     reason: Option<String>,
+    pieces: Pieces,
 }
 
 /// A member of a message: objects grow by members, lists by elements, and everything else is replaced.
@@ -99,8 +101,8 @@ impl ChoiceMembers {
         for (key, value) in others(choice, &OF_CHOICE) {
             self.members.set(key, value.raw());
         }
-        let Some(delta) = choice.get("delta").or(choice.get("message")) else { return };
-        for (key, value) in others(delta, &OF_DELTA) {
+        let Some(piece) = self.pieces.of(choice) else { return };
+        for (key, value) in others(piece, &OF_DELTA) {
             if let Some(member) = self.message_member(key) {
                 member.take(value);
             }
@@ -175,6 +177,21 @@ mod tests {
         let chunk = format!(r#"{{"choices":[{{"delta":{{{}}}}}]}}"#, members.join(","));
         left.read(&Node::parse(&chunk).unwrap());
         assert_eq!(left.choice(0).map(|choice| choice.message.len()), Some(MAX_MEMBERS));
+    }
+
+    #[test]
+    fn a_last_message_does_not_repeat_the_lists_that_came_in_pieces() {
+        let mut left = UnknownMembers::default();
+        for chunk in [
+            r#"{"choices":[{"delta":{"content":"x","annotations":[1]}}]}"#,
+            r#"{"choices":[{"message":{"content":"x","annotations":[1]},"finish_reason":"stop"}]}"#,
+        ] {
+            left.read(&Node::parse(chunk).unwrap());
+        }
+        let reply = Reply { candidates: vec![Candidate::default()], ..Reply::default() };
+        let written = write_reply_with(&reply, &ReplyContext::default(), &left);
+        let written = String::from_utf8_lossy(&written);
+        assert!(written.contains(r#""annotations":[1]}"#), "{written}");
     }
 
     #[test]

@@ -326,6 +326,37 @@ fn snapshots_are_taken_apart() {
 }
 
 #[test]
+fn a_last_message_does_not_repeat_what_came_in_pieces() {
+    let call = json!([{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
+    let whole = json!({"role":"assistant","content":"ab","reasoning_content":"hm","tool_calls":call});
+    let last = json!({"object":"chat.completion","choices":[{"index":0,"message":whole,"finish_reason":"stop"}],
+        "usage":{"prompt_tokens":3}});
+    let seen = events(&[
+        chunk(json!({"role":"assistant","content":""})),
+        chunk(json!({"reasoning_content":"hm"})),
+        chunk(json!({"content":"a"})),
+        chunk(json!({"content":"b"})),
+        chunk(json!({"tool_calls":call})),
+        last.to_string(),
+    ]);
+    let pieces: Vec<_> = seen.iter().filter(|event| event.starts_with(char::is_numeric)).collect();
+    assert_eq!(pieces, ["0 hm", "1 a", "1 b", "2 {}"], "{seen:?}");
+    assert!(
+        seen.contains(&"Finish ToolCall".to_owned()) && seen.contains(&"Usage Some(3) None".to_owned()),
+        "{seen:?}"
+    );
+    // Other sites send pieces as messages.
+    let piece = |text: &str| json!({"choices":[{"index":0,"message":{"content":text}}]}).to_string();
+    let seen =
+        events(&[chunk(json!({"role":"assistant","content":""})), piece("a"), piece("b"), finish("stop")]);
+    assert_eq!(seen[2..4], ["0 a", "0 b"], "{seen:?}");
+    // A name says nothing.
+    let named = chunk(json!({"role":"assistant","name":"Model"}));
+    let seen = events(&[named, piece("whole"), finish("stop")]);
+    assert!(seen.contains(&"0 whole".to_owned()), "{seen:?}");
+}
+
+#[test]
 fn odd_chunks_do_no_harm() {
     let seen = events(&[
         json!({"id":"","model":"","choices":[],"prompt_filter_results":[]}).to_string(),

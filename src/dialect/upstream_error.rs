@@ -1,7 +1,7 @@
 //! Reads the error that an upstream answers with.
 //!
 //! ```text
-//! JSON   error.message, error as text, message, detail    else type/code
+//! JSON   error.message, error as text, message, detail    else type/code; and what OpenRouter's provider said
 //! HTML   Cloudflare's code and reason                     else title, else first h1, else its text
 //! event  its data, as one of these
 //! other  the text itself, cut at 400 characters
@@ -48,6 +48,9 @@ const OF_KEY: [&str; 18] = [
     "USER_BLOCKED_BY_ADMIN",
     "USER_PROJECT_DENIED",
 ];
+
+/// OpenRouter's message for whatever its provider answers, which stands beside it.
+const OF_PROVIDER: &str = "Provider returned error";
 
 /// An upstream's error, fit to be shown to a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,6 +103,18 @@ impl UpstreamError {
         // Some Google surfaces wrap the body in an array.
         let root = value.items().first().unwrap_or(value);
         let error = root.get("error").filter(|error| is_error(error)).unwrap_or(root);
+        let mut stated = Self::stated(error, root)?;
+        if let Some(raw) = error.path(&["metadata", "raw"]).filter(|_| stated.message == OF_PROVIDER) {
+            let words = provider_words(raw);
+            if !words.is_empty() {
+                stated.message = clean(&format!("{OF_PROVIDER}: {words}"), MAX_MESSAGE);
+            }
+        }
+        Some(stated)
+    }
+
+    /// Reads an error object and the object that holds it.
+    fn stated<'n, 'a>(error: &'n Node<'a>, root: &'n Node<'a>) -> Option<Self> {
         let named = |key: &str| name(error.get(key)).or_else(|| name(root.get(key)));
         let kind = name(error.get("type")).filter(|kind| kind != "error");
         let kind = kind.or_else(|| name(error.get("status").filter(|status| status.is_string())));
@@ -107,8 +122,13 @@ impl UpstreamError {
         let places =
             [(error, "message"), (root, "message"), (error, "detail"), (root, "detail"), (root, "msg")];
         let places = places.into_iter().filter_map(|(holder, key)| holder.get(key));
+        // MiniMax's own form, with status 200.
+        let told =
+            root.get("base_resp").filter(|told| told.get("status_code").and_then(Node::f64) != Some(0.0));
+        let of_minimax = told.and_then(|told| told.get("status_msg"));
         let message = std::iter::once(error)
             .chain(places)
+            .chain(of_minimax)
             .filter_map(Node::str)
             .map(|text| clean(&text, MAX_MESSAGE))
             .find(|text| !text.is_empty());
@@ -195,6 +215,20 @@ pub fn upstream_text(path: &str, status: u16, detail: &str) -> String {
 }
 
 // === JSON ===
+
+/// Returns the words of a provider's error, which OpenRouter passes on as text, as a page or as an object.
+fn provider_words(raw: &Node<'_>) -> String {
+    let text = raw.str().unwrap_or(Cow::Borrowed(raw.raw()));
+    if looks_like_html(&text) {
+        return html_detail(502, &text);
+    }
+    let parsed = Node::parse(&text).ok();
+    let stated = parsed.as_ref().and_then(|root| {
+        let error = root.get("error").filter(|error| is_error(error)).unwrap_or(root);
+        UpstreamError::stated(error, root)
+    });
+    stated.map_or_else(|| clean(&text, MAX_TEXT), |error| error.message)
+}
 
 fn name(value: Option<&Node<'_>>) -> Option<String> {
     let value = value.filter(|value| value.is_string() || value.is_number())?;
@@ -403,9 +437,40 @@ mod tests {
             (400, "event: error\r\ndata: {\"message\":\"told\"}\r\n\r\ndata: [DONE]\r\n\r\n", "told"),
             (400, "event: error\ndata: in words", "in words"),
             (200, "{}", "{}"),
+            (
+                200,
+                r#"{"choices":null,"base_resp":{"status_code":1008,"status_msg":"no balance"}}"#,
+                "no balance",
+            ),
         ] {
             assert_eq!(message(status, body), wanted, "{body}");
         }
+    }
+
+    #[test]
+    fn the_words_of_openrouters_provider_are_kept() {
+        let told = |message: &str, raw: &str| {
+            let body =
+                r#"{"error":{"message":"MESSAGE","code":400,"metadata":{"provider_name":"P","raw":RAW}}}"#;
+            read(400, body.replace("MESSAGE", message).replace("RAW", raw).as_bytes()).message
+        };
+        for (raw, wanted) in [
+            (
+                r#""{\"error\":{\"message\":\"prompt is too long\"}}""#,
+                "Provider returned error: prompt is too long",
+            ),
+            (
+                r#"{"type":"error","error":{"message":"no such tool"}}"#,
+                "Provider returned error: no such tool",
+            ),
+            (r#""upstream  connect error""#, "Provider returned error: upstream connect error"),
+            (r#""<html><title>502 Bad Gateway</title></html>""#, "Provider returned error: 502 Bad Gateway"),
+            (r#""""#, "Provider returned error"),
+            ("null", "Provider returned error"),
+        ] {
+            assert_eq!(told("Provider returned error", raw), wanted, "{raw}");
+        }
+        assert_eq!(told("No endpoints found", r#""x""#), "No endpoints found");
     }
 
     #[test]

@@ -223,9 +223,13 @@ fn a_mistake_of_the_clients_that_a_stream_tells_of_reaches_it_as_one() {
     let upstream = Upstream::with_one_path(Pair::MODEL, RESPONSES);
     let gateway = Gateway::start().in_front_of("openai", &upstream);
     let mistake = "context_length_exceeded";
-    for (path, code, status) in
-        [(RESPONSES, mistake, 400), (CHAT, mistake, 400), (RESPONSES, "server_error", 502)]
-    {
+    for (path, code, status) in [
+        (RESPONSES, mistake, 400),
+        (CHAT, mistake, 400),
+        (RESPONSES, "invalid_prompt", 400),
+        (CHAT, "image_parse_error", 400),
+        (RESPONSES, "server_error", 502),
+    ] {
         upstream.answer(RESPONSES, failed(code));
         let ask = json!({"model": Pair::MODEL, "stream": true, "input": "x",
             "messages": [{"role": "user", "content": "x"}]});

@@ -15,6 +15,30 @@
 use super::upstream_error::UpstreamError;
 use crate::error_words::requests;
 
+/// Codes of OpenAI's failed responses that are about what the client has sent: a prompt that its policies refuse, or a
+/// picture that cannot be read.
+const OF_INPUT: [&str; 19] = [
+    "invalid_prompt",
+    "bio_policy",
+    "cyber_policy",
+    "misalignment_policy_violation",
+    "invalid_image",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "invalid_image_url",
+    "image_too_large",
+    "image_too_small",
+    "image_parse_error",
+    "image_content_policy_violation",
+    "invalid_image_mode",
+    "image_file_too_large",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
+    "image_file_not_found",
+    "content_policy_violation",
+];
+
 /// Returns `error.type` on the OpenAI-style surfaces, by status.
 pub fn openai(status: u16) -> &'static str {
     match status {
@@ -126,6 +150,7 @@ fn of_word(word: &str) -> Option<u16> {
         "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" | "RESOURCE_EXHAUSTED" => 429,
         "overloaded_error" | "server_is_overloaded" | "slow_down" | "UNAVAILABLE" => 503,
         "timeout_error" | "DEADLINE_EXCEEDED" => 504,
+        _ if OF_INPUT.contains(&word) => 400,
         _ => return None,
     })
 }
@@ -213,6 +238,8 @@ mod tests {
             (Some("requests"), Some("rate_limit_exceeded"), 429),
             (Some("server_error"), Some("529"), 529),
             (Some("invalid_request_error"), Some("context_length_exceeded"), 400),
+            (None, Some("invalid_prompt"), 400),
+            (None, Some("image_parse_error"), 400),
             (Some("authentication_error"), None, 500),
             (None, Some("401"), 500),
             (None, Some("50001"), 500),

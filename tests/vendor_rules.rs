@@ -45,6 +45,23 @@ fn sent(offered: &str, asked: &str, body: &Value) -> Value {
 }
 
 #[test]
+fn a_tool_that_no_upstream_runs_is_named_by_its_type() {
+    for (offered, asked) in [(CHAT, RESPONSES), (MESSAGES, RESPONSES), (RESPONSES, CHAT)] {
+        let (gateway, _upstream) = narrow(MODEL, offered);
+        let mut body =
+            json!({"model": MODEL, "tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]});
+        match asked {
+            RESPONSES => body["input"] = json!("Which way?"),
+            _ => body["messages"] = json!([{"role": "user", "content": "Which way?"}]),
+        }
+        let error = &gateway.client().post(asked, &body).expect(400)["error"];
+        assert_eq!(error["param"], "tools", "{offered}: {error}");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("tools of the type code_interpreter "), "{offered}: {message}");
+    }
+}
+
+#[test]
 fn pictures_of_googles_clients_are_in_the_base64_that_everyone_reads() {
     let body = json!({"contents": [{"role": "user", "parts": [
         {"inlineData": {"mimeType": "image/png", "data": "-_-_aA"}},

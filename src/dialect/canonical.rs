@@ -116,14 +116,18 @@ impl Request<'_> {
     /// Names the first such member, and for tools the type that no other upstream runs.
     pub fn check_native(&self) -> Result<(), ConversionError> {
         let Some(member) = self.native.first() else { return Ok(()) };
-        let hosted = self.tools.iter().find_map(|tool| match tool {
-            Tool::Hosted(kind) if *member == "tools" => Some(kind.decode()),
-            _ => None,
-        });
-        Err(match hosted {
-            Some(kind) => ConversionError::unsupported_form(*member, format!("of the type {kind}")),
-            None => ConversionError::unsupported(*member),
-        })
+        let hosted = self.tools.iter().find_map(Tool::refusal).filter(|_| *member == "tools");
+        Err(hosted.unwrap_or_else(|| ConversionError::unsupported(*member)))
+    }
+
+    /// Checks that leaving out the tools that only an upstream of their own dialect runs leaves any tool.
+    ///
+    /// # Errors
+    /// Names the type of the first.
+    pub fn check_tools(&self) -> Result<(), ConversionError> {
+        let others = self.tools.iter().any(|tool| !matches!(tool, Tool::Hosted(_)));
+        let refusal = self.tools.iter().find_map(Tool::refusal);
+        refusal.filter(|_| !others).map_or(Ok(()), Err)
     }
 }
 
@@ -285,6 +289,14 @@ pub enum Tool<'a> {
     WebSearch(WebSearch<'a>),
     /// A tool run by an upstream of its own dialect, by its type (`code_interpreter`, `mcp`, …).
     Hosted(Text<'a>),
+}
+
+impl Tool<'_> {
+    /// Returns the error of an upstream that cannot run this tool; `None` when the client runs it, or any upstream can.
+    pub fn refusal(&self) -> Option<ConversionError> {
+        let Self::Hosted(kind) = self else { return None };
+        Some(ConversionError::unsupported_form("tools", format!("of the type {}", kind.decode())))
+    }
 }
 
 /// The input that a custom tool takes: any text, or with `syntax` and `definition` text of a grammar.

@@ -15,7 +15,7 @@ const MAX_STOPS: usize = 4;
 /// Writes a request body.
 pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
     request.check_native()?;
-    tools_write::check(request)?;
+    request.check_tools()?;
     turns_write::check(request, target.vendor)?;
     let mut json = Writer::with_capacity(4096);
     let mut says_something = false;

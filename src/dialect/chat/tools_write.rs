@@ -5,19 +5,12 @@
 
 use std::collections::HashSet;
 
-use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Request, Target, Tool, ToolChoice};
+use crate::dialect::canonical::{CallKind, CustomFormat, Request, Target, Tool, ToolChoice};
 use crate::dialect::canonical::{Vendor, WebSearch};
 use crate::dialect::json_schema;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
-
-/// Checks that leaving out the upstream's own tools leaves any tool.
-pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
-    let hosted = request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
-    let others = request.tools.iter().any(|tool| !matches!(tool, Tool::Hosted(_)));
-    if hosted && !others { Err(ConversionError::unsupported("tools")) } else { Ok(()) }
-}
 
 /// Writes every member that has to do with tools.
 pub(super) fn write(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {

@@ -56,10 +56,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
 
 fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     request.check_native()?;
-    let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
-    if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
-        return Err(ConversionError::unsupported("tools"));
-    }
+    request.check_tools()?;
     contents_write::check(request)
 }
 

@@ -89,11 +89,7 @@ fn refuse_inexpressible(request: &Request<'_>) -> Result<(), ConversionError> {
     }
     request.check_native()?;
     // Codex offers a group of tools of its own (`namespace`) beside its functions, and works without it.
-    let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
-    if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
-        return Err(ConversionError::unsupported("tools"));
-    }
-    Ok(())
+    request.check_tools()
 }
 
 // === members ===

@@ -108,8 +108,8 @@ fn named<'a>(tool: &Node<'a>) -> Option<(Text<'a>, CallKind)> {
 
 /// Writes `tools`, when there are any.
 pub(super) fn put(o: &mut Writer, tools: &[Tool<'_>]) -> Result<(), ConversionError> {
-    if tools.iter().any(|tool| matches!(tool, Tool::Hosted(_))) {
-        return Err(ConversionError::unsupported("tools"));
+    if let Some(refusal) = tools.iter().find_map(Tool::refusal) {
+        return Err(refusal);
     }
     if !tools.is_empty() {
         o.array("tools", |a| tools.iter().for_each(|tool| a.object(|o| put_tool(o, tool))));

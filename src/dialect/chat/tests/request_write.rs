@@ -56,7 +56,6 @@ fn what_cannot_be_said_here_names_its_field() {
     let hosted = Tool::Hosted(Text::plain("code_interpreter"));
     for (request, field) in [
         (Request { native: vec!["mcp_servers"], ..Request::default() }, "mcp_servers"),
-        (Request { tools: vec![hosted], ..Request::default() }, "tools"),
         (user(Part::Foreign(Text::plain("computer_call"))), "computer_call"),
         (user(result("c", vec![Part::Foreign(Text::plain("x"))], false)), "x"),
         (user(image), "file_id"),
@@ -65,6 +64,9 @@ fn what_cannot_be_said_here_names_its_field() {
     ] {
         assert_eq!(written(&request, Vendor::Other, false), Err(ConversionError::unsupported(field)));
     }
+    let hosted = Request { tools: vec![hosted], ..Request::default() };
+    let refusal = ConversionError::unsupported_form("tools", "of the type code_interpreter");
+    assert_eq!(written(&hosted, Vendor::Other, false), Err(refusal));
     let several = Request { n: Some(2), ..Request::default() };
     assert_eq!(written(&several, Vendor::OpenAi, true).unwrap()["n"], 2);
     for (members, field) in [

@@ -289,22 +289,25 @@ fn a_gathered_response_keeps_what_no_other_dialect_has() {
 
 #[test]
 fn what_others_cannot_say_is_refused_by_name() {
-    for (body, field) in [
-        (json!({"model":"m","input":[{"type":"computer_call","id":"x"}]}), "computer_call"),
-        (json!({"model":"m","input":"x","tools":[{"type":"mcp"}]}), "tools"),
-        (json!({"model":"m","input":"x","previous_response_id":"resp_1"}), "previous_response_id"),
+    let unsupported = |field: &'static str| ConversionError::unsupported(field);
+    for (body, refusal) in [
+        (json!({"model":"m","input":[{"type":"computer_call","id":"x"}]}), unsupported("computer_call")),
+        (
+            json!({"model":"m","input":"x","tools":[{"type":"mcp"}]}),
+            ConversionError::unsupported_form("tools", "of the type mcp"),
+        ),
+        (
+            json!({"model":"m","input":"x","previous_response_id":"resp_1"}),
+            unsupported("previous_response_id"),
+        ),
         (
             json!({"model":"m","previous_response_id":"resp_1",
                 "input":[{"type":"function_call_output","call_id":"c","output":"1"}]}),
-            "previous_response_id",
+            unsupported("previous_response_id"),
         ),
     ] {
         for (to, vendor) in [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic)] {
-            assert_eq!(
-                request(Responses, to, vendor, &body),
-                Err(ConversionError::unsupported(field)),
-                "{to:?} {body}"
-            );
+            assert_eq!(request(Responses, to, vendor, &body), Err(refusal.clone()), "{to:?} {body}");
         }
     }
 }

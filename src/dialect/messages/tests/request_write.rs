@@ -281,7 +281,6 @@ fn what_cannot_be_said_is_refused_by_name() {
         ("n", Request { n: Some(2), ..base() }),
         ("logprobs", Request { logprobs: true, ..base() }),
         ("modalities", Request { native: vec!["modalities"], ..base() }),
-        ("tools", Request { tools: vec![Tool::Hosted(Text::of("mcp"))], ..base() }),
         ("input_audio", asks(user(vec![audio()]))),
         ("file_id", asks(user(vec![by_id()]))),
         ("computer_call", asks(assistant(vec![foreign]))),
@@ -289,4 +288,7 @@ fn what_cannot_be_said_is_refused_by_name() {
     ] {
         assert_eq!(written("m", |change| *change = request), Err(ConversionError::unsupported(field)));
     }
+    let hosted = Request { tools: vec![Tool::Hosted(Text::of("mcp"))], ..base() };
+    let refusal = ConversionError::unsupported_form("tools", "of the type mcp");
+    assert_eq!(written("m", |change| *change = hosted), Err(refusal));
 }

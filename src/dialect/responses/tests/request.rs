@@ -267,13 +267,14 @@ fn what_only_this_dialect_has_is_refused_by_name() {
         (json!({"input":[{"type":"mcp_call","id":"x"}]}), "mcp_call"),
         (json!({"input":[{"type":"compaction","id":"x"}]}), "compaction"),
         (json!({"input":[{"role":"user","content":[{"type":"odd"}]}]}), "odd"),
-        (json!({"input":[],"tools":[{"type":"code_interpreter"}]}), "tools"),
         (json!({"input":[],"previous_response_id":"resp_1"}), "previous_response_id"),
         (json!({"prompt":{"id":"pmpt_1"}}), "prompt"),
         (json!({"input":"hi","prompt":{"id":"pmpt_1"}}), "prompt"),
     ] {
         assert_eq!(through(&body), Err(ConversionError::unsupported(field)), "{body}");
     }
+    let hosted = through(&json!({"input":[],"tools":[{"type":"code_interpreter"}]}));
+    assert_eq!(hosted, Err(ConversionError::unsupported_form("tools", "of the type code_interpreter")));
     assert_eq!(turns(json!([{"type":"web_search_call","id":"ws_1","status":"completed"}])), [""; 0]);
 }
 

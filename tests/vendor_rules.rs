@@ -62,6 +62,24 @@ fn a_tool_that_no_upstream_runs_is_named_by_its_type() {
 }
 
 #[test]
+fn documents_of_mistrals_clients_are_files() {
+    let data = "data:application/pdf;base64,JVBERi0=";
+    let body = json!({"model": MODEL, "messages": [{"role": "user", "content": [
+        {"type": "text", "text": "Which way?"},
+        {"type": "document_url", "document_url": data, "document_name": "map.pdf"},
+        {"type": "document_url", "document_url": "https://h.example/map.pdf"}]}]});
+    let responses = sent(RESPONSES, CHAT, &body);
+    let content = &responses["input"][0]["content"];
+    assert_eq!(content[1], json!({"type": "input_file", "file_data": data, "filename": "map.pdf"}));
+    assert_eq!(content[2], json!({"type": "input_file", "file_url": "https://h.example/map.pdf"}));
+    let messages = sent(MESSAGES, CHAT, &body);
+    let blocks = &messages["messages"][0]["content"];
+    let inline = json!({"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="});
+    assert_eq!((&blocks[1]["source"], &blocks[1]["title"]), (&inline, &json!("map.pdf")));
+    assert_eq!(blocks[2]["source"], json!({"type": "url", "url": "https://h.example/map.pdf"}));
+}
+
+#[test]
 fn pictures_of_googles_clients_are_in_the_base64_that_everyone_reads() {
     let body = json!({"contents": [{"role": "user", "parts": [
         {"inlineData": {"mimeType": "image/png", "data": "-_-_aA"}},

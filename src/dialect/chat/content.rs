@@ -71,6 +71,7 @@ fn part<'a>(part: &Node<'a>) -> Option<Part<'a>> {
             Some(Part::Audio { data: audio.text_at("data")?, format: audio.text_at("format")? })
         }
         "file" | "input_file" => file(part.get("file").unwrap_or(part)).map(Part::File),
+        "document_url" => document(part).map(Part::File),
         "thinking" | "reasoning" => {
             let text = part.get("thinking").or(part.get("text")).map(thinking_text).unwrap_or_default();
             Some(Part::Thinking(Thinking { text, signature: None }))
@@ -112,6 +113,12 @@ fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
         Source::Id(file.text_at("file_id")?)
     };
     Some(File { source, name })
+}
+
+/// Reads a document as clients of Mistral's SDKs send it.
+fn document<'a>(part: &Node<'a>) -> Option<File<'a>> {
+    let source = source_of(literal(part.get("document_url")?)?);
+    Some(File { source, name: part.text_at("document_name").filter(|name| !name.is_blank()) })
 }
 
 /// Returns the text between the quotes of a JSON string, as it is escaped there.

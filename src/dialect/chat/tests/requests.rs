@@ -185,7 +185,11 @@ fn older_and_foreign_forms_of_content_are_understood() {
         (json!([{"text":"untyped"}]), json!("untyped")),
         (json!([{"type":"image_url","image_url":"https://h.example/x","detail":"high"}]), image),
         (json!([{"type":"file","file":{"filename":"n.pdf","file_data":"aGk="}}]), file.clone()),
-        (json!([{"type":"input_file","filename":"n.pdf","file_data":"aGk=","file_id":"x"}]), file),
+        (json!([{"type":"input_file","filename":"n.pdf","file_data":"aGk=","file_id":"x"}]), file.clone()),
+        (
+            json!([{"type":"document_url","document_url":"data:application/pdf;base64,aGk=","document_name":"n.pdf"}]),
+            file,
+        ),
     ] {
         assert_eq!(through(&user(spelling.clone()), Vendor::OpenAi), Ok(user(usual)), "{spelling}");
     }

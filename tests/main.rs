@@ -105,6 +105,7 @@ mod search;
 mod secrets;
 mod selection;
 mod sent_once;
+mod served_tiers;
 mod session_channels;
 mod settings;
 mod site_concurrency;

@@ -1,5 +1,5 @@
 //! Decides which service tier may be asked of an upstream of the responses dialect, and of one of chat by a client of
-//! responses: by the tiers that all of them know, and by an operator's rules.
+//! responses: by the tiers that all of them know, and by an operator's rules. Reads the tier by which an answer was served.
 
 use serde_json::Value;
 
@@ -7,6 +7,44 @@ use super::json;
 
 /// The service tiers that every responses upstream takes.
 const KNOWN: [&str; 4] = ["auto", "default", "flex", "priority"];
+
+/// The tier by which an upstream served a request, as its answer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedTier {
+    Default,
+    Flex,
+    Priority,
+    Scale,
+}
+
+impl ServedTier {
+    /// Reads the word of an answer of any dialect; `None` for one that is not known.
+    pub fn read(word: &str) -> Option<Self> {
+        match word {
+            // The latter is Anthropic's word.
+            "default" | "standard" => Some(Self::Default),
+            "flex" => Some(Self::Flex),
+            "priority" => Some(Self::Priority),
+            "scale" => Some(Self::Scale),
+            _ => None,
+        }
+    }
+
+    /// Returns the word for clients of chat and responses.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Flex => "flex",
+            Self::Priority => "priority",
+            Self::Scale => "scale",
+        }
+    }
+
+    /// Returns the word for clients of messages, which know fewer tiers.
+    pub fn word_of_messages(self) -> &'static str {
+        if self == Self::Priority { "priority" } else { "standard" }
+    }
+}
 
 /// An operator's rules; the first that applies to a request decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

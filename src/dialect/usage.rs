@@ -15,6 +15,7 @@
 use super::{
     Dialect,
     json::{self, Key, Scan, Stopped},
+    service_tier::ServedTier,
     tree::Node,
 };
 use serde_json::Value;
@@ -35,6 +36,8 @@ pub struct Usage {
     pub audio: Option<u64>,
     /// Whether `prompt` counts the cached tokens too; `None` when the answer does not say.
     pub prompt_includes_cache: Option<bool>,
+    /// The tier by which the request was served. Only an answer that is converted is read for it.
+    pub tier: Option<ServedTier>,
 }
 
 impl Usage {
@@ -49,6 +52,7 @@ impl Usage {
         self.reasoning = self.reasoning.max(later.reasoning);
         self.audio = self.audio.max(later.audio);
         self.prompt_includes_cache = later.prompt_includes_cache.or(self.prompt_includes_cache);
+        self.tier = later.tier.or(self.tier);
         self.settle_total();
     }
 

@@ -3,6 +3,7 @@
 use super::usage;
 use crate::dialect::canonical::Event;
 use crate::dialect::literal::Text;
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
 
@@ -46,11 +47,14 @@ impl ChunkHead {
         &self.text
     }
 
-    /// Ends a stream whose chunks have this head; usage has a chunk of its own.
-    pub fn conclude(&self, usage: Option<Usage>, out: &mut String) {
+    /// Ends a stream whose chunks have this head; usage has a chunk of its own, in which a chat tells the tier as well.
+    pub fn conclude(&self, usage: Option<Usage>, tier: Option<ServedTier>, out: &mut String) {
         if let Some(usage) = usage {
             let mut json = Writer::new();
-            json.object(|o| usage::write(o, &usage));
+            json.object(|o| {
+                o.field_if("service_tier", tier.map(ServedTier::word));
+                usage::write(o, &usage);
+            });
             let members = json.as_str().strip_prefix('{').unwrap_or_default();
             [self.text.as_str(), "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
         }

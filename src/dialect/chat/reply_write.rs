@@ -9,6 +9,7 @@ use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext, Stop
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs::{self, Token};
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
@@ -34,6 +35,9 @@ pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Unknow
             (Some(usage), _) => o.field("usage", usage),
             (None, Some(usage)) => usage::write(o, usage),
             (None, None) => {}
+        }
+        if !left.tells_tier() {
+            o.field_if("service_tier", reply.usage.and_then(|usage| usage.tier).map(ServedTier::word));
         }
         left.put(o);
     });

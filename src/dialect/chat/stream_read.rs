@@ -11,7 +11,7 @@ use super::content::{self, Pieces};
 use super::inline::{Inline, TextKind};
 use super::parts::Parts;
 use super::snapshots::Snapshots;
-use super::{stop, thinking};
+use super::{stop, thinking, usage};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, Image, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
 use crate::dialect::citation::Citation;
@@ -80,6 +80,7 @@ impl StreamReader {
         if let Some(mut usage) = event.usage(Dialect::Chat) {
             // Some sites pass on the counts of the messages dialect.
             usage.count_cache_in();
+            usage.tier = usage::tier(chunk);
             each(Event::Usage(usage));
         }
         for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {

@@ -246,7 +246,8 @@ impl StreamWriter {
 
     /// Appends the end of the stream, after the last of several answers.
     pub fn conclude(&self, out: &mut String) {
-        self.head.conclude(self.usage.filter(|_| self.usage_chunk), out);
+        let usage = self.usage.filter(|_| self.usage_chunk);
+        self.head.conclude(usage, usage.and_then(|usage| usage.tier), out);
     }
 
     /// Writes all signatures so far as one tag. Usually all thinking comes first, so there is one tag. A later tag

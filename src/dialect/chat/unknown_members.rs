@@ -80,6 +80,11 @@ impl UnknownMembers {
         self.usage.as_deref().map(Json::checked)
     }
 
+    /// Returns whether the service tier is among the members.
+    pub(super) fn tells_tier(&self) -> bool {
+        self.members.get("service_tier").is_some()
+    }
+
     pub(super) fn put(&self, o: &mut Writer) {
         self.members.put(o);
     }

@@ -2,6 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::MAX_CHOICES;
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::tree::Node;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
@@ -16,7 +17,13 @@ pub(super) fn read(answer: &Node<'_>) -> Option<Usage> {
     let mut usage = usage::of_text(Dialect::Chat, record.raw())?;
     // Some sites pass on the counts of the messages dialect.
     usage.count_cache_in();
+    usage.tier = tier(answer);
     Some(usage)
+}
+
+/// Reads the tier by which an answer, or the answer of a chunk, was served.
+pub(super) fn tier(answer: &Node<'_>) -> Option<ServedTier> {
+    ServedTier::read(&answer.str_at("service_tier"))
 }
 
 /// Writes the record as a member.

@@ -81,7 +81,7 @@ impl StreamWriter {
 
     /// Appends the end of the stream, after the last of several answers.
     pub fn conclude(&self, context: &ReplyContext, out: &mut String) {
-        self.head.conclude(self.usage.filter(|_| context.usage_chunk), out);
+        self.head.conclude(self.usage.filter(|_| context.usage_chunk), None, out);
     }
 
     fn begin(&mut self, context: &ReplyContext, out: &mut String) {

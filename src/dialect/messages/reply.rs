@@ -12,6 +12,7 @@ use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, ReplyCon
 use crate::dialect::citation::{Citation, CitedText};
 use crate::dialect::literal::Text;
 use crate::dialect::search::Search;
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -225,5 +226,6 @@ fn put_usage(o: &mut Writer, usage: &Usage, searches: usize) {
         o.field("cache_read_input_tokens", counts.cache_read);
         o.field("output_tokens", counts.output);
         searches::put_count(o, searches);
+        o.field_if("service_tier", usage.tier.map(ServedTier::word_of_messages));
     });
 }

@@ -2,6 +2,7 @@
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::literal::Text;
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::tree::Node;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::{Dialect, writer::Writer};
@@ -42,7 +43,8 @@ pub(super) fn put(o: &mut Writer, stop: &Stop<'_>, called: bool) {
 /// Reads a usage record as it is: input excludes tokens that were read from caches or written to them. Records of one
 /// stream are merged in this form, because each may hold only a part.
 pub(super) fn read_usage(record: &Node<'_>) -> Option<Usage> {
-    usage::of_text(Dialect::Messages, record.raw())
+    let tier = ServedTier::read(&record.str_at("service_tier"));
+    usage::of_text(Dialect::Messages, record.raw()).map(|usage| Usage { tier, ..usage })
 }
 
 /// Counts cached tokens as input, as the canonical form does.

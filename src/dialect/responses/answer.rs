@@ -11,6 +11,7 @@ use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::{self, Token};
 use crate::dialect::search::Search;
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -109,6 +110,7 @@ impl Head {
                 o.field(name, Json::checked(value));
             }
         }
+        o.field_if("service_tier", usage.and_then(|usage| usage.tier).map(ServedTier::word));
         match usage {
             Some(usage) => o.object_at("usage", |o| put_usage(o, usage)),
             None => o.field("usage", ()),

@@ -7,6 +7,7 @@ use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
+use crate::dialect::service_tier::ServedTier;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 use crate::dialect::usage::{self, Usage};
@@ -109,5 +110,6 @@ pub(super) fn usage(response: &Node<'_>) -> Option<Usage> {
     let mut usage = usage::of_text(Dialect::Responses, response.get("usage")?.raw())?;
     // Some sites count like the messages dialect, with cached tokens apart.
     usage.count_cache_in();
+    usage.tier = ServedTier::read(&response.str_at("service_tier"));
     Some(usage)
 }

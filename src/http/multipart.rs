@@ -19,6 +19,9 @@ const BOUNDARY: &str = "boundary";
 /// The longest boundary, in characters (RFC 2046 §5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
+/// The most parameters of a header's value: each is compared with those before it, and no client sends more than three.
+const MAX_PARAMETERS: usize = 16;
+
 /// The next event of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
@@ -298,6 +301,9 @@ impl Parameters {
                     (value, after)
                 }
             };
+            if found.len() == MAX_PARAMETERS {
+                return Err(Malformed("a header has too many parameters"));
+            }
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(Malformed("a header parameter is given twice"));
             }

@@ -196,6 +196,17 @@ fn heads_have_a_bound() {
 }
 
 #[test]
+fn a_header_has_no_more_parameters_than_can_be_told_apart_quickly() {
+    let parameters = |count: usize| (0..count).map(|at| format!("; p{at}=1")).collect::<String>();
+    let body = |count: usize| {
+        format!("--XbX\r\nContent-Disposition: form-data; name=\"a\"{}\r\n\r\n\r\n--XbX--", parameters(count))
+    };
+    assert!(read(TYPE, [body(MAX_PARAMETERS - 1).as_bytes()]).is_ok());
+    let refused = Err(Malformed("a header has too many parameters"));
+    assert_eq!(read(TYPE, [body(MAX_PARAMETERS).as_bytes()]), refused);
+}
+
+#[test]
 fn memory_stays_small_however_long_the_preamble_or_a_part_is() {
     let mut reader = Reader::new(TYPE).unwrap();
     let piece = vec![b'-'; 64 * 1024];

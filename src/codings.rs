@@ -38,6 +38,10 @@ const TURN: usize = 64 * 1024;
 /// decoded without end.
 const HOLLOW: usize = 1024 * 1024;
 
+/// The largest windows of gzip and deflate (RFC 1951), and of brotli (RFC 7932), in bytes.
+const INFLATE_WINDOW: usize = 32 * 1024;
+const BROTLI_WINDOW: usize = 16 * 1024 * 1024;
+
 /// The reason why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodingError {
@@ -157,12 +161,25 @@ impl Decoder {
         self.layers.iter().map(|layer| layer.given).max().unwrap_or(0)
     }
 
+    /// Returns about how many bytes are held: input that waits, and the output that may still be referred to.
+    pub(crate) fn held(&self) -> usize {
+        self.layers.iter().map(|layer| layer.input.len() + layer.window()).sum()
+    }
+
+    /// Returns how many bytes of output are held back, at most.
+    fn withheld(&self) -> usize {
+        let of_layer =
+            |layer: &Layer| if let DecodeState::Zstd(zstd) = &layer.state { zstd.held() } else { 0 };
+        self.layers.iter().map(of_layer).sum()
+    }
+
     /// Returns the next decoded bytes.
     pub(crate) fn pull(&mut self) -> Result<Pulled, CodingError> {
         let mut output = BytesMut::new();
         while output.len() < PIECE && self.moved < TURN {
+            let withheld = self.withheld();
             let moved = self.pass(&mut output)?;
-            self.moved += moved;
+            self.moved += moved + self.withheld().saturating_sub(withheld);
             if moved == 0 {
                 return Ok(if output.is_empty() { Pulled::Empty } else { Pulled::Data(output.freeze()) });
             }
@@ -286,6 +303,16 @@ enum DecodeState {
 impl Layer {
     fn new(coding: Coding) -> Self {
         Self { coding, state: DecodeState::Unknown, input: BytesMut::new(), taken: 0, given: 0 }
+    }
+
+    /// Returns how many bytes of output are held, at most, because the rest may refer to them.
+    fn window(&self) -> usize {
+        match &self.state {
+            DecodeState::Unknown | DecodeState::Plain => 0,
+            DecodeState::Inflate(_) => self.given.min(INFLATE_WINDOW),
+            DecodeState::Brotli(_) => self.given.min(BROTLI_WINDOW),
+            DecodeState::Zstd(zstd) => zstd.held(),
+        }
     }
 
     /// Whether the decoded stream has ended, so that nothing may follow.

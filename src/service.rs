@@ -207,7 +207,7 @@ impl Service {
         };
         let body = RequestBody::of(&mut head.headers, body);
         let memory = body.may_be_long().then(|| self.core.body_memory.body(BodyOwner::Operator));
-        let request = Request::from(Parts {
+        let mut request = Request::from(Parts {
             params,
             query: Query::new(head.uri.query().unwrap_or_default()),
             uri: head.uri,
@@ -225,6 +225,7 @@ impl Service {
             memory,
             internal: None,
         });
+        request.belongs_to(BodyOwner::Operator);
         let Endpoint { path, access, surface, is_change, .. } = route.endpoint();
         let caller = Caller { peer, client: client_ip, headers: &request.headers };
         if *access == Access::Admin

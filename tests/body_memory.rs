@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::paths::CHAT;
 use crate::support::{
-    Answer, CONTINUED, Caller, Gate, Gateway, PING, Reply, Request, SOON, Socket, TEXT, Upstream, eventually,
-    wire,
+    Answer, CONTINUED, Caller, Connection, Gate, Gateway, PING, Reply, Request, SOON, Socket, TEXT, Upstream,
+    eventually, wire,
 };
 
 const MODEL: &str = "model-m";
@@ -326,6 +326,27 @@ fn what_a_small_request_goes_on_from_counts_with_it() {
         (client.post("/v1/responses", &goes_on).status == 200).then_some(())
     });
     all_is_given_back(&gateway, "a conversation that went on");
+}
+
+#[test]
+fn what_is_held_back_to_decode_a_body_counts() {
+    let (gateway, _upstream) = gateway(&[]);
+    let coded = |caller: &Caller, body: Vec<u8>| {
+        caller.bytes(Request::post(CHAT).header("content-encoding", "zstd").json_text(body))
+    };
+    let mut unended = coded(&key(&gateway, "greedy"), wire::zstd_of_blanks(MEMORY));
+    // Nothing comes out of the frame before its last block.
+    unended.truncate(unended.len() - 4);
+    let mut stream = TcpStream::connect(gateway.address()).expect("connected");
+    stream.write_all(&unended).expect("most of a request");
+    let whole = coded(&key(&gateway, "other"), wire::zstd_of_blanks(MEMORY / 2));
+    let answer = || Connection::open(gateway.address()).exchange(&whole);
+    let refused =
+        eventually("the unended body has unfolded", || Some(answer()).filter(|it| it.status != 400));
+    is_refused_for_memory(&refused, "nobody else's body can be decoded");
+    drop(stream);
+    eventually("there is room again, for a body that is no JSON", || (answer().status == 400).then_some(()));
+    all_is_given_back(&gateway, "a body that never ended");
 }
 
 #[test]

@@ -14,6 +14,9 @@ pub(super) const MAX_WINDOW: usize = 8 * 1024 * 1024;
 /// that makes many frames makes them of megabytes.
 const MAX_FRAMES: usize = 10_000;
 const MAX_BLOCK: usize = 128 * 1024;
+/// The kinds of blocks that do not have their length as it is (RFC 8878 §3.1.1.2.2).
+const REPETITION: u32 = 1;
+const COMPRESSED: u32 = 2;
 const MALFORMED: CodingError = CodingError::Malformed("zstd");
 
 pub(super) struct Zstd {
@@ -24,6 +27,12 @@ pub(super) struct Zstd {
     has_checksum: bool,
     /// The remaining bytes of a skippable frame.
     skip: usize,
+    /// The window of the frame.
+    window: usize,
+    /// The most bytes that the frame's blocks may have unfolded into.
+    unfolded: usize,
+    /// The most bytes that the engine may have held: it keeps its buffer from frame to frame.
+    held: usize,
 }
 
 impl Zstd {
@@ -33,7 +42,14 @@ impl Zstd {
     }
 
     pub(super) fn new() -> Self {
-        Self { engine: FrameDecoder::new(), in_frame: false, frames: 0, has_checksum: false, skip: 0 }
+        let engine = FrameDecoder::new();
+        let (window, unfolded, held) = (0, 0, 0);
+        Self { engine, in_frame: false, frames: 0, has_checksum: false, skip: 0, window, unfolded, held }
+    }
+
+    /// Returns how many bytes the engine holds at most.
+    pub(super) fn held(&self) -> usize {
+        self.held
     }
 
     pub(super) fn step(
@@ -64,6 +80,10 @@ impl Zstd {
             if !moved {
                 return if ended { Err(CodingError::CutShort("zstd")) } else { Ok(()) };
             }
+            if self.in_frame && !input.is_empty() && self.engine.can_collect() == 0 {
+                // What is held back is counted before it becomes more.
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -87,6 +107,7 @@ impl Zstd {
         self.engine.reset(&input[..head.length]).map_err(|_| MALFORMED)?;
         input.advance(head.length);
         self.in_frame = true;
+        (self.window, self.unfolded) = (head.window as usize, 0);
         self.has_checksum = head.has_checksum;
         Ok(true)
     }
@@ -96,8 +117,9 @@ impl Zstd {
         let Some(&[a, b, c]) = input.get(..3) else { return Ok(false) };
         let header = u32::from_le_bytes([a, b, c, 0]);
         let is_last = header & 1 == 1;
-        let is_repetition = (header >> 1) & 3 == 1;
-        let size = if is_repetition { 1 } else { (header >> 3) as usize };
+        let kind = (header >> 1) & 3;
+        let named = (header >> 3) as usize;
+        let size = if kind == REPETITION { 1 } else { named };
         if size > MAX_BLOCK {
             return Err(MALFORMED);
         }
@@ -105,6 +127,11 @@ impl Zstd {
         let Some(block) = input.get(..length) else { return Ok(false) };
         self.engine.decode_blocks(block, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| MALFORMED)?;
         input.advance(length);
+        self.unfolded += if kind == COMPRESSED { MAX_BLOCK.min(self.window) } else { named.min(MAX_BLOCK) };
+        let most = self.unfolded.min(self.window + MAX_BLOCK);
+        // All of a frame that has ended can be collected; one with a checksum ends only with that.
+        let held = if is_last && !self.has_checksum { self.engine.can_collect().min(most) } else { most };
+        self.held = self.held.max(held);
         self.in_frame = !is_last;
         Ok(true)
     }

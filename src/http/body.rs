@@ -48,6 +48,23 @@ impl RequestBody {
         }
     }
 
+    /// Counts what is held to decode the body as its owner's.
+    pub fn count_in(&mut self, memory: &HeldMemory) {
+        if let Self::Coded(coded) = self {
+            coded.count_in(memory.another());
+        }
+    }
+
+    /// Returns the memory that was counted for decoding until now. Whoever takes it counts what is held from now on.
+    fn take_count(&mut self) -> Option<HeldMemory> {
+        if let Self::Coded(coded) = self { coded.take_count() } else { None }
+    }
+
+    /// Returns how many bytes are held to decode the body.
+    fn held(&self) -> usize {
+        if let Self::Coded(coded) = self { coded.held() } else { 0 }
+    }
+
     /// Returns whether the body may turn out longer than `FREE_BODY`.
     pub fn may_be_long(&self) -> bool {
         match self {
@@ -149,14 +166,22 @@ async fn collect_long(
 ) -> Result<Bytes, BodyError> {
     let BodyLength { claimed, limit } = length;
     let times = if matches!(body, RequestBody::Coded(_)) { DECODED } else { 1 };
-    memory.grow_to(claimed.unwrap_or_else(|| buffer.len().saturating_mul(STEP).min(limit) * times)).await?;
+    if let Some(decoding) = body.take_count() {
+        memory.take_over(decoding);
+    }
+    let needed = |buffer: &BytesMut, held: usize| (buffer.len() * times).max(buffer.len() + held);
+    let wanted = |buffer: &BytesMut, held: usize| {
+        (buffer.len().saturating_mul(STEP).min(limit) * times).max(needed(buffer, held))
+    };
+    memory.grow_to(claimed.unwrap_or_else(|| wanted(&buffer, body.held()))).await?;
     while let Some(data) = next_data(body).await? {
         if buffer.is_empty() && claimed == Some(data.len()) {
             return Ok(data);
         }
         append(&mut buffer, &data, length)?;
-        if claimed.is_none() && buffer.len() * times > memory.bytes() {
-            memory.grow_to(buffer.len().saturating_mul(STEP).min(limit) * times).await?;
+        let held = body.held();
+        if claimed.is_none() && needed(&buffer, held) > memory.bytes() {
+            memory.grow_to(wanted(&buffer, held)).await?;
         }
     }
     memory.shrink_to(buffer.len());

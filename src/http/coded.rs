@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::body_error::BodyError;
 use super::wire_body::WireBody;
 use crate::codings::{Decoder, Pulled, Side};
+use crate::limits::{FREE_BODY, HeldMemory};
 
 /// Permits for bodies whose decoding takes more than one turn: half of the cores are left to others.
 static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -32,6 +33,10 @@ pub struct CodedBody {
     turn: Turn,
     /// The bytes received over the wire.
     received: usize,
+    /// The memory in which the decoder is counted; `None` where the body's reader counts it.
+    memory: Option<HeldMemory>,
+    /// The number of bytes up to which the reader knows what is held: an empty piece gives it the occasion to look again.
+    told: usize,
     /// The most bytes to receive, and the most that any coding may produce.
     limit: usize,
 }
@@ -49,6 +54,8 @@ enum Turn {
 
 enum Reading {
     Decoded(Box<Decoder>),
+    /// Everything is decoded, and the decoder's memory is given back.
+    Ended,
     Refused(BodyError),
 }
 
@@ -80,12 +87,26 @@ impl CodedBody {
             }
             Err(unknown) => Reading::Refused(unknown.into()),
         };
-        Ok(Self { wire, reading, turn: Turn::First, received: 0, limit: usize::MAX })
+        Ok(Self { wire, reading, turn: Turn::First, received: 0, memory: None, told: 0, limit: usize::MAX })
     }
 
     /// Limits the bytes received and the bytes of each coding's output.
     pub(super) fn bound(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// Counts the decoder in this memory: a few bytes may unfold into a window of many megabytes that nothing comes out of.
+    pub(super) fn count_in(&mut self, memory: HeldMemory) {
+        self.memory = Some(memory);
+    }
+
+    pub(super) fn take_count(&mut self) -> Option<HeldMemory> {
+        self.memory.take()
+    }
+
+    /// Returns how many bytes the decoder holds.
+    pub(super) fn held(&self) -> usize {
+        if let Reading::Decoded(decoder) = &self.reading { decoder.held() } else { 0 }
     }
 
     /// Returns how many encoded bytes are still to come, if the client has announced it.
@@ -111,6 +132,7 @@ impl CodedBody {
         let within = |bytes: usize| if bytes > limit { Err(BodyError::TooLarge { limit }) } else { Ok(()) };
         let decoder = match &mut self.reading {
             Reading::Decoded(decoder) => decoder,
+            Reading::Ended => return Poll::Ready(Ok(None)),
             Reading::Refused(error) => return Poll::Ready(Err(error.clone())),
         };
         loop {
@@ -119,17 +141,34 @@ impl CodedBody {
             }
             let pulled = decoder.pull()?;
             within(decoder.unfolded())?;
+            let held = decoder.held();
+            let is_told = match &mut self.memory {
+                Some(memory) if held > FREE_BODY.max(memory.bytes()) => {
+                    memory.grow_at_once(held + held / 2).or_else(|_| memory.grow_at_once(held))?;
+                    true
+                }
+                Some(_) => true,
+                None => held <= FREE_BODY.max(self.told),
+            };
             match pulled {
                 Pulled::Data(data) => {
                     self.turn.end();
                     return Poll::Ready(Ok(Some(data)));
+                }
+                Pulled::Later | Pulled::Empty if !is_told && !decoder.is_finished() => {
+                    self.told = held + held / 2;
+                    self.turn.end();
+                    return Poll::Ready(Ok(Some(Bytes::new())));
                 }
                 Pulled::Later => {
                     self.turn = Turn::next();
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Pulled::Empty if decoder.is_finished() => return Poll::Ready(Ok(None)),
+                Pulled::Empty if decoder.is_finished() => {
+                    (self.reading, self.memory) = (Reading::Ended, None);
+                    return Poll::Ready(Ok(None));
+                }
                 Pulled::Empty => {}
             }
             let Poll::Ready(frame) = Pin::new(&mut self.wire).poll_frame(context) else {

@@ -18,7 +18,7 @@ use super::timer::ReusableTimer;
 use super::upgrade::Upgrade;
 use crate::byte_order_mark;
 use crate::ids::{ChannelId, Id};
-use crate::limits::HeldMemory;
+use crate::limits::{BodyOwner, HeldMemory};
 use crate::request_id::RequestId;
 
 /// A body longer than this, in bytes, is parsed outside the thread's async work, so that other connections go on.
@@ -81,6 +81,15 @@ impl Request {
         let bytes = self.bytes().await?;
         self.0.body = RequestBody::Own((!bytes.is_empty()).then_some(bytes));
         Ok(())
+    }
+
+    /// Counts what the body takes as this owner's. To be called before anything of it is read.
+    pub fn belongs_to(&mut self, owner: BodyOwner) {
+        let Parts { body, memory, .. } = &mut *self.0;
+        if let Some(memory) = memory {
+            memory.assign_to(owner);
+            body.count_in(memory);
+        }
     }
 
     /// Limits the bytes on the wire of a compressed body that is read in pieces.

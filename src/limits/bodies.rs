@@ -287,6 +287,11 @@ impl Drop for Place<'_> {
 // === impl HeldMemory ===
 
 impl HeldMemory {
+    /// Creates the share of something else of the same owner, which is empty at first.
+    pub fn another(&self) -> Self {
+        self.memory.body(self.owner)
+    }
+
     /// Sets the owner, once it is known. To be called before anything is held.
     pub fn assign_to(&mut self, owner: BodyOwner) {
         self.shrink_to(0);

@@ -319,9 +319,7 @@ where
 {
     match let_in(&proxy.core, &request, dialect, auth::authenticate) {
         Ok(caller) => {
-            if let Some(memory) = &mut request.memory {
-                memory.assign_to(caller.body_owner());
-            }
+            request.belongs_to(caller.body_owner());
             handler(proxy, request, caller).await
         }
         Err(refusal) => *refusal,

@@ -308,3 +308,28 @@ fn a_body_that_quotes_such_a_head_is_a_body() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     serves_on(&mut connection);
 }
+
+#[test]
+fn an_idle_connection_keeps_a_small_buffer_of_a_long_request_and_serves_on() {
+    const CONNECTIONS: u64 = 300;
+    let gateway = Gateway::start();
+    let request =
+        gateway.client().bytes(Request::post("/v1/chat/completions").json_text("x".repeat(300_000)));
+    let refuse = |connection: &mut Connection| assert_eq!(connection.exchange(&request).status, 400);
+    refuse(&mut Connection::open(gateway.address()));
+    let before = gateway.resident_kib();
+    let mut idle: Vec<Connection> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut connection = Connection::open(gateway.address());
+            refuse(&mut connection);
+            connection
+        })
+        .collect();
+    let grown = gateway.resident_kib().saturating_sub(before);
+    assert!(grown < CONNECTIONS * 160, "{CONNECTIONS} idle connections take {grown} KiB");
+    for connection in &mut idle {
+        serves_on(connection);
+        refuse(connection);
+        serves_on(connection);
+    }
+}

@@ -44,8 +44,9 @@ use crate::open_files;
 
 /// The longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of a request or an answer that are buffered per connection.
-const BUFFER: usize = 256 * 1024;
+/// The most bytes of a request or an answer that are buffered per connection. A connection that is idle after a long request
+/// keeps a buffer of this size.
+const BUFFER: usize = 64 * 1024;
 /// The pause after an accept that failed for lack of descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// How long streams and handlers may take to end with an error after the grace period.

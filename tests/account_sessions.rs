@@ -502,6 +502,15 @@ fn the_users_number_is_kept_wherever_the_site_tells_it() {
     let logins = site.asked_for("/api/user/login").len();
     assert_eq!(read(), 7659);
     assert_eq!(site.asked_for("/api/user/login").len(), logins);
+    // And so does a site that does not ask for it, with the balance.
+    let site = Site::start(Program::OneApi, &[MODEL]);
+    let (gateway, id) = with_site(&site);
+    let made = account_of_ada(&gateway, &id, &site)["id"].clone();
+    let path = format!("/api/accounts/{made}");
+    gateway.admin().put(&path, &json!({"extraConfig": {"platformUserId": null}})).expect(200);
+    assert!(number(&gateway, &made).is_null());
+    gateway.admin().post(&format!("{path}/balance"), &json!({})).expect(200);
+    assert_eq!(number(&gateway, &made), 7659);
 }
 
 /// Returns the user id at the site, as in the account's `extraConfig`.

@@ -183,7 +183,7 @@ async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Resu
     let now = now_ms();
     let account = &session.account;
     let mut along = success_statements(account, HealthSource::Balance, "balance read");
-    // The site has confirmed the user number: it is stored, so that nobody looks for it again.
+    // The site has told the user number: it is stored, so that nobody looks for it again.
     if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
         let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };
         along.push(accounts::update_statement(&core.store, account.id, found)?);

@@ -28,7 +28,7 @@ pub struct SiteMemory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionAuth {
     pub by_cookie: bool,
-    /// The user's number, where it had to be found out.
+    /// The user's number, where it had to be found out or the site told it.
     pub user_id: Option<i64>,
 }
 

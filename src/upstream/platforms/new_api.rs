@@ -64,6 +64,9 @@ pub(super) async fn account(
     if user.is_nobody() && balance.is_err() {
         return Err(SiteError::lacks(&own, "user"));
     }
+    if let Some(id) = user.id {
+        site_client.learn_user_id(id);
+    }
     Ok((user, balance))
 }
 

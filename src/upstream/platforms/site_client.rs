@@ -123,10 +123,21 @@ impl SiteClient {
         all
     }
 
-    /// Returns the account's number at the site, as it is stored or as the site has confirmed it since.
+    /// Returns the account's number at the site, as it is stored or as the site has told it since.
     pub fn known_user_id(&self) -> Option<i64> {
         let session = self.session().ok()?;
         self.user_id.or_else(|| self.memory.session(&self.base, session)?.user_id)
+    }
+
+    /// Remembers the account's number that the site tells, unless it is known.
+    pub(super) fn learn_user_id(&self, id: i64) {
+        if self.known_user_id().is_none()
+            && let Ok(session) = self.session()
+        {
+            let known = self.memory.session(&self.base, session).unwrap_or_default();
+            let known = SessionAuth { user_id: Some(id), ..known };
+            self.memory.learn_session(&self.base, session, known);
+        }
     }
 
     /// Returns the session, or the error that there is none.

@@ -51,7 +51,7 @@ pub enum Obstacle {
     SiteDisabled,
     /// The channel serves another model than the one asked for.
     SourceModel,
-    /// The channel's upstream cannot answer on the request's surface.
+    /// The request may not go to the channel; mostly its upstream cannot answer on the request's surface.
     Surface,
     /// The downstream key excludes the site.
     SiteExcluded,

@@ -118,15 +118,15 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
 /// The assessments while they are filled in.
 struct AssessmentTable<'r> {
     assessments: Vec<Assessment<'r>>,
-    places: HashMap<ChannelId, usize>,
+    indexes: HashMap<ChannelId, usize>,
     /// The channel that the strategy's own rule picks; if `None`, the one with the largest share is.
     picked: Option<ChannelId>,
 }
 
 impl<'r> AssessmentTable<'r> {
     fn new(assessments: Vec<Assessment<'r>>) -> Self {
-        let places = assessments.iter().zip(0..).map(|(one, place)| (one.channel.id, place)).collect();
-        Self { assessments, places, picked: None }
+        let indexes = assessments.iter().zip(0..).map(|(one, index)| (one.channel.id, index)).collect();
+        Self { assessments, indexes, picked: None }
     }
 
     fn eligible(&self) -> impl Iterator<Item = &'r Arc<Channel>> {
@@ -147,8 +147,8 @@ impl<'r> AssessmentTable<'r> {
     }
 
     fn put(&mut self, channel: &Channel, stage: SelectionStage, share: f64) {
-        let place = self.places.get(&channel.id).copied();
-        if let Some(one) = place.and_then(|place| self.assessments.get_mut(place)) {
+        let index = self.indexes.get(&channel.id).copied();
+        if let Some(one) = index.and_then(|index| self.assessments.get_mut(index)) {
             (one.stage, one.share) = (stage, share);
         }
     }
@@ -215,17 +215,17 @@ impl<'r> AssessmentTable<'r> {
 
     /// Returns the channel that the strategy would most probably pick.
     fn most_probable(&self) -> Option<&'r Arc<Channel>> {
-        let place = match self.picked {
-            Some(id) => self.places.get(&id).copied(),
+        let index = match self.picked {
+            Some(id) => self.indexes.get(&id).copied(),
             None => {
                 let shares = self.assessments.iter().map(|one| one.share).enumerate();
                 let sharing = shares.filter(|(_, share)| *share > 0.0);
                 // Backwards, since `max_by` returns the last of several equals.
                 let largest = sharing.rev().max_by(|(_, one), (_, other)| one.total_cmp(other));
-                largest.map(|(place, _)| place)
+                largest.map(|(index, _)| index)
             }
         };
-        place.map(|place| self.assessments[place].channel)
+        index.map(|index| self.assessments[index].channel)
     }
 
     /// Gives all requests to the cooling channel that is tried now.
@@ -252,7 +252,7 @@ impl<'r> AssessmentTable<'r> {
             None => given.map(|channel| request.member(channel)),
         };
         // A member has the id of its unit's channel.
-        let picked = serving.and_then(|channel| self.places.get(&channel.id).copied());
+        let picked = serving.and_then(|channel| self.indexes.get(&channel.id).copied());
         let upstream_model = serving.map_or(request.mapped, |channel| upstream_model(channel, request));
         Explanation { assessments: self.assessments, picked, serving, upstream_model }
     }

@@ -101,19 +101,19 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         steps.push(format!("By its display name: {}", query.model));
     }
     steps.push(format!("Strategy: {}", route.strategy.as_str()));
-    let places = || explanation.assessments.iter().map(|one| one.stage);
-    let count = |is: fn(&SelectionStage) -> bool| places().filter(is).count();
-    let breaker = count(|place| matches!(place, SelectionStage::BehindBreaker));
-    let failed = count(|place| matches!(place, SelectionStage::FailedRecently));
-    let near_limit = count(|place| matches!(place, SelectionStage::NearLimit));
-    let picked = explanation.picked.map(|line| &explanation.assessments[line]);
+    let stages = || explanation.assessments.iter().map(|one| one.stage);
+    let count = |is: fn(&SelectionStage) -> bool| stages().filter(is).count();
+    let breaker = count(|stage| matches!(stage, SelectionStage::BehindBreaker));
+    let failed = count(|stage| matches!(stage, SelectionStage::FailedRecently));
+    let near_limit = count(|stage| matches!(stage, SelectionStage::NearLimit));
+    let picked = explanation.picked.map(|index| &explanation.assessments[index]);
     let Some(picked) = picked else {
         steps.push(format!("None of {} channel(s) can be selected", explanation.assessments.len()));
         return steps;
     };
-    let remaining = count(|place| {
+    let remaining = count(|stage| {
         matches!(
-            place,
+            stage,
             SelectionStage::Weighed { .. } | SelectionStage::InTurn | SelectionStage::Stable { .. }
         )
     });
@@ -133,7 +133,7 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         steps.push(format!("Avoided: {failed} failed lately"));
     }
     if route.strategy == Strategy::StableFirst {
-        let observed = count(|place| matches!(place, SelectionStage::Stable { pool: Pool::Observation, .. }));
+        let observed = count(|stage| matches!(stage, SelectionStage::Stable { pool: Pool::Observation, .. }));
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
     if let SelectionStage::Tried(reason) = &picked.stage {
@@ -193,7 +193,7 @@ impl Candidate {
 /// Returns the code of the first thing that decides about a channel, and all of them in words.
 fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
     let percent = one.share * 100.0;
-    let (code, words) = reason_of_place(one, strategy, percent);
+    let (code, words) = reason_of_stage(one, strategy, percent);
     let is_in_use = matches!(
         one.stage,
         SelectionStage::Weighed { .. } | SelectionStage::InTurn | SelectionStage::Stable { .. }
@@ -208,7 +208,7 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
     }
 }
 
-fn reason_of_place(one: &Assessment<'_>, strategy: Strategy, percent: f64) -> (&'static str, String) {
+fn reason_of_stage(one: &Assessment<'_>, strategy: Strategy, percent: f64) -> (&'static str, String) {
     match &one.stage {
         SelectionStage::Tried(reason) => {
             let code =

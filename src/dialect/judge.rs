@@ -28,10 +28,8 @@ use super::{
 const MAX_KEYWORD_BODY: usize = 64 * 1024;
 /// The longest answer that may be judged by its words or as empty, in bytes; a longer one is not empty.
 const MAX_JUDGED: usize = 1 << 20;
-
 /// The longest answer that may be one without content, in bytes: its usage and its model need less.
 const MAX_WITHOUT_CONTENT: usize = 4 * 1024;
-
 /// The members of a choice, and of its message, that are no output.
 const BESIDE_OUTPUT: [&str; 6] = ["role", "index", "finish_reason", "logprobs", "message", "delta"];
 
